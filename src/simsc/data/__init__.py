@@ -1,0 +1,1 @@
+"""Data sets: records, readers, downloads and the procedural ``scenes``."""
