@@ -1,0 +1,1 @@
+"""Backbones, the temperature, and the model."""

@@ -1,0 +1,101 @@
+"""The backbones we know by name: where they come from, what they expect, what they give. Imports no torch."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from simsc.errors import ConfigError, unknown_name
+
+Triple = tuple[float, float, float]
+IMAGENET_MEAN: Triple = (0.485, 0.456, 0.406)
+IMAGENET_STD: Triple = (0.229, 0.224, 0.225)
+HUB_PREFIX = "hf:"
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where the weights of a backbone come from; all of it may be unknown except the file's name.
+
+    Attributes:
+        file: name of the file in the weights folder.
+        url: direct address of the file, if it has a public one.
+        sha256: hexadecimal digits of the file's SHA-256, all or the first ones; None where we do not know it.
+        layout: the naming of its keys, see :mod:`simsc.models.keymaps`.
+        hub: repository on the Hugging Face hub with the same weights.
+        note: what to do when there is no address.
+    """
+
+    file: str
+    url: str | None = None
+    sha256: str | None = None
+    layout: str = "ours"
+    hub: str | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class BackboneSpec:
+    """What one entry of the registry knows.
+
+    Attributes:
+        name: ``architecture.pretraining``.
+        family: which wrapper builds it: ``resnet``, ``vit``, ``dinov2``, ``dinov2-registers``, ``dinov3``, ``hub``.
+        channels: C of its feature map ``(B, C, h, w)``.
+        stride: image pixels per cell.
+        blocks: number of residual or transformer blocks.
+        licence: of the weights.
+        source: where the weights come from.
+        settings: arguments of the configuration class of ``transformers``.
+        input_size: default side of the square input, a multiple of the stride.
+        mean, std: normalisation of RGB in ``[0, 1]``.
+        aliases: short names.
+    """
+
+    name: str
+    family: str
+    channels: int
+    stride: int
+    blocks: int
+    licence: str
+    source: Source
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    input_size: int = 256
+    mean: Triple = IMAGENET_MEAN
+    std: Triple = IMAGENET_STD
+    aliases: tuple[str, ...] = ()
+
+
+def list_backbones(pattern: str = "*") -> list[str]:
+    """Names of the registry, in its order, that match a shell pattern (by name or alias).
+
+    >>> list_backbones("resnet50*")
+    ['resnet50.tv_in1k', 'resnet50.v1_in1k']
+    """
+    entries = _entries().values()
+    return [spec.name for spec in entries if fnmatch.filter((spec.name, *spec.aliases), pattern)]
+
+
+def find_backbone(name: str) -> BackboneSpec:
+    """The entry of a name or alias.
+
+    >>> find_backbone("ibot-vitb16").name
+    'vit_base_patch16.ibot'
+    """
+    entries = _entries()
+    names = {alias: spec for spec in entries.values() for alias in (spec.name, *spec.aliases)}
+    if name in names:
+        return names[name]
+    if name.startswith(HUB_PREFIX):
+        raise ConfigError(
+            f"'{name}' is not in the registry: a hub backbone describes itself once it is built"
+        )
+    raise ConfigError(unknown_name("backbone", name, names) + f", or {HUB_PREFIX}<repository> of the hub")
+
+
+def _entries() -> Mapping[str, BackboneSpec]:
+    from simsc.models.entries import ENTRIES
+
+    return ENTRIES
