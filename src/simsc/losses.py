@@ -1,0 +1,120 @@
+"""The training objective (Sec. 3.3 of the paper): Gaussian cross-entropy and the temperature regulariser."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from simsc.coordinates import aligns_corners, to_normalized
+from simsc.errors import ConfigError, unknown_name
+from simsc.matching.scores import at_least_float
+
+REGION = 3  # the paper's n_s
+KERNEL = 5  # the paper's n_k
+Interpolation = Literal["log-prob", "prob"]
+
+
+def gaussian_lattice(region: int = REGION, kernel: int = KERNEL, normalize: bool = True) -> tuple[Tensor, Tensor]:
+    """Offsets ``(region^2, 2)`` xy in cells and weights ``(region^2,)`` of the target around the ground truth.
+
+    The weights are the central ``region x region`` part of a ``kernel x kernel`` Gaussian with standard deviation
+    ``floor(kernel / 2)``; normalised to sum 1, or as they stand in the normalised kernel.
+
+    >>> offsets, weights = gaussian_lattice()
+    >>> offsets[0].tolist(), round(weights.sum().item(), 6), round((weights[4] / weights[0]).item(), 4)
+    ([-1.0, -1.0], 1.0, 1.284)
+    """
+    offsets, weights = _square_gaussian(region, sigma=kernel // 2)
+    whole = weights.sum() if normalize else _square_gaussian(kernel, sigma=kernel // 2)[1].sum()
+    return offsets, weights / whole
+
+
+def gaussian_cross_entropy(
+    scores: Tensor,
+    points: Tensor,
+    mask: Tensor,
+    *,
+    region: int = REGION,
+    kernel: int = KERNEL,
+    interpolate: Interpolation = "log-prob",
+    normalize_target: bool = True,
+) -> Tensor:
+    """Cross-entropy of softmax(M_q) against a Gaussian around the un-rounded truth (Eq. 3), one value per pair.
+
+    Stays finite at any temperature: the softmax is taken in log space and log-probabilities are sampled.
+
+    Args:
+        scores: ``(B, N, h, w)`` score maps.
+        points: ``(B, N, 2)`` xy true positions in cells of the map.
+        mask: ``(B, N)`` which points are real.
+        region, kernel: the paper's n_s and n_k.
+        interpolate: sample log-probabilities, or probabilities of which the logarithm is taken afterwards.
+        normalize_target: whether the target's weights sum to 1.
+
+    Returns:
+        ``(B,)`` mean over the valid points of each pair; 0 for a pair without any.
+
+    >>> flat = torch.zeros(1, 1, 16, 16)   # a uniform softmax over 256 cells costs ln 256
+    >>> gaussian_cross_entropy(flat, torch.tensor([[[7.3, 2.0]]]), torch.tensor([[True]]))
+    tensor([5.5452])
+    """
+    if interpolate not in get_args(Interpolation):
+        raise ConfigError(unknown_name("interpolation", interpolate, get_args(Interpolation)))
+    scores = at_least_float(scores)
+    offsets, weights = gaussian_lattice(region, kernel, normalize_target)
+    offsets, weights = offsets.to(scores), weights.to(scores)
+    lattice = points.to(scores.dtype)[:, :, None] + offsets
+    log_probability = _sample_log_probability(scores, lattice, interpolate)
+    per_point = -(_inside_weights(lattice, weights, scores.shape[-2:]) * log_probability).sum(dim=-1)
+    valid = mask.to(scores.dtype)
+    # Padding points hold arbitrary values: multiply only what is known to be finite.
+    return per_point.masked_fill(~mask, 0.0).sum(dim=1) / valid.sum(dim=1).clamp(min=1)
+
+
+def mean_over_pairs(per_pair: Tensor, mask: Tensor) -> Tensor:
+    """Mean ``()`` of per-pair losses ``(B,)`` over the pairs that have a valid point in ``mask (B, N)``."""
+    counted = mask.any(dim=1).to(per_pair.dtype)
+    return (per_pair * counted).sum() / counted.sum().clamp(min=1)
+
+
+def temperature_regularizer(beta: Tensor, threshold: float = 0.1) -> Tensor:
+    """``max(0, log(threshold) - log(beta))``, mean over all temperatures (Eq. 6): keeps them from falling to 0.
+
+    >>> temperature_regularizer(torch.tensor([0.5, 0.1, 0.1 / 2.718281828]))
+    tensor(0.3333)
+    """
+    beta = at_least_float(beta)
+    return F.relu(torch.log(beta.new_tensor(threshold)) - torch.log(beta)).mean()
+
+
+def _square_gaussian(side: int, sigma: float) -> tuple[Tensor, Tensor]:
+    steps = torch.arange(side, dtype=torch.float64) - (side - 1) / 2
+    y, x = torch.meshgrid(steps, steps, indexing="ij")
+    offsets = torch.stack([x, y], dim=-1).reshape(-1, 2)
+    return offsets, torch.exp(-(offsets**2).sum(dim=-1) / (2 * sigma**2))
+
+
+def _inside_weights(lattice: Tensor, weights: Tensor, size: tuple[int, int]) -> Tensor:
+    """Weights ``(B, N, K)`` with those of lattice points outside the map moved to the points inside."""
+    limit = lattice.new_tensor([size[1] - 0.5, size[0] - 0.5])
+    inside = ((lattice >= -0.5) & (lattice <= limit)).all(dim=-1)
+    kept = weights * inside.to(weights.dtype)
+    return kept * (weights.sum() / kept.sum(dim=-1, keepdim=True).clamp(min=1e-12))
+
+
+def _sample_log_probability(scores: Tensor, lattice: Tensor, interpolate: Interpolation) -> Tensor:
+    """Log-probabilities ``(B, N, K)`` at lattice points ``(B, N, K, 2)`` in cells."""
+    batch, count, height, width = scores.shape
+    values = torch.log_softmax(scores.flatten(2), dim=2)
+    if interpolate == "prob":
+        values = values.exp()
+    maps = values.reshape(batch * count, 1, height, width)
+    grid = to_normalized(lattice, (height, width)).reshape(batch * count, 1, -1, 2)
+    sampled = F.grid_sample(maps, grid, padding_mode="border", align_corners=aligns_corners("center"))
+    sampled = sampled.reshape(batch, count, -1)
+    if interpolate == "prob":
+        return torch.log(sampled.clamp(min=torch.finfo(sampled.dtype).tiny))
+    return sampled

@@ -1,0 +1,71 @@
+"""What the network says about a batch of images: feature maps and their temperatures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from simsc.coordinates import Size
+
+
+@dataclass(frozen=True)
+class Features:
+    """Features of a batch of images.
+
+    Attributes:
+        maps: ``(B, C, h, w)`` un-normalised features.
+        beta: ``(B, 1, 1)`` one temperature per image, or ``(B, h, w)`` one per cell.
+        image_size: ``(H, W)`` of the network's input, the frame of query points.
+        layers: maps of further layers ``(B, C_i, h_i, w_i)``, for heads that ask for them.
+    """
+
+    maps: Tensor
+    beta: Tensor
+    image_size: Size
+    layers: tuple[Tensor, ...] = ()
+
+    def __len__(self) -> int:
+        return self.maps.shape[0]
+
+    @property
+    def map_size(self) -> Size:
+        """``(h, w)`` of the feature map."""
+        return self.maps.shape[-2], self.maps.shape[-1]
+
+    @property
+    def temperature(self) -> Tensor:
+        """``(B,)`` temperature of each image; the mean over cells where there is one per cell."""
+        return self.beta.flatten(1).mean(dim=1)
+
+    def select(self, index: Tensor | slice) -> Features:
+        """The features of some images of the batch; an image may be asked for several times.
+
+        Pairs that share an image share its features, so its forward and backward pass are done once.
+        """
+        return replace(
+            self,
+            maps=self.maps[index],
+            beta=self.beta[index],
+            layers=tuple(layer[index] for layer in self.layers),
+        )
+
+    def detach(self) -> Features:
+        """The same features, cut off from the graph."""
+        return replace(
+            self,
+            maps=self.maps.detach(),
+            beta=self.beta.detach(),
+            layers=tuple(layer.detach() for layer in self.layers),
+        )
+
+    @staticmethod
+    def stack(items: list[Features]) -> Features:
+        """One batch out of several of the same size."""
+        return Features(
+            maps=torch.cat([item.maps for item in items]),
+            beta=torch.cat([item.beta for item in items]),
+            image_size=items[0].image_size,
+            layers=tuple(torch.cat(group) for group in zip(*(item.layers for item in items), strict=True)),
+        )

@@ -1,0 +1,97 @@
+"""From a score map to one point: the localisers (Sec. 3.4 of the paper).
+
+All take scores ``(B, N, h, w)`` and give points ``(B, N, 2)`` xy in cells. ``beta`` is an extra temperature for models
+that have not learned one (the paper's beta_eval); scores of SimSC are already scaled, so it is 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from simsc.errors import ConfigError, unknown_name
+from simsc.matching.scores import at_least_float
+
+KERNEL_SIGMA = 7.0
+WINDOW = 5
+
+
+def argmax(scores: Tensor, beta: float = 1.0) -> Tensor:  # noqa: ARG001 - a scale does not move the maximum
+    """The best cell; not differentiable, no sub-cell precision.
+
+    >>> argmax(torch.tensor([[[[0.0, 0.0, 5.0], [0.0, 1.0, 0.0]]]])).tolist()
+    [[[2.0, 0.0]]]
+    """
+    best = scores.flatten(2).argmax(dim=2)
+    width = scores.shape[-1]
+    return torch.stack([best % width, best // width], dim=-1).to(at_least_float(scores).dtype)
+
+
+def soft_argmax(scores: Tensor, beta: float = 1.0) -> Tensor:
+    """Expected position under the softmax of the whole map.
+
+    >>> soft_argmax(torch.zeros(1, 1, 3, 5)).tolist()
+    [[[2.0, 1.0]]]
+    """
+    return _expectation(at_least_float(scores) / beta)
+
+
+def kernel_soft_argmax(scores: Tensor, beta: float = 1.0, sigma: float = KERNEL_SIGMA) -> Tensor:
+    """Expected position after multiplying the scores with a Gaussian around the best cell (Eq. 9 and 10).
+
+    Args:
+        scores: ``(B, N, h, w)``.
+        beta: evaluation temperature.
+        sigma: standard deviation of the Gaussian, in cells.
+    """
+    scores = at_least_float(scores)
+    peak = argmax(scores)
+    kernel_x = _gaussian(scores.shape[-1], peak[..., 0], sigma)
+    kernel_y = _gaussian(scores.shape[-2], peak[..., 1], sigma)
+    return _expectation(scores * (kernel_y / beta)[..., :, None] * kernel_x[..., None, :])
+
+
+def window_soft_argmax(scores: Tensor, beta: float = 1.0, window: int = WINDOW) -> Tensor:
+    """Expected position under the softmax of the ``window x window`` cells around the best one."""
+    scores = at_least_float(scores)
+    peak = argmax(scores)
+    near_x = _within(scores.shape[-1], peak[..., 0], window)
+    near_y = _within(scores.shape[-2], peak[..., 1], window)
+    near = near_y[..., :, None] & near_x[..., None, :]
+    return _expectation((scores / beta).masked_fill(~near, float("-inf")))
+
+
+Localizer = Callable[..., Tensor]
+LOCALIZERS: dict[str, Localizer] = {
+    "kernel-soft-argmax": kernel_soft_argmax,
+    "argmax": argmax,
+    "soft-argmax": soft_argmax,
+    "window-soft-argmax": window_soft_argmax,
+}
+
+
+def localize(scores: Tensor, method: str = "kernel-soft-argmax", beta: float = 1.0) -> Tensor:
+    """Points ``(B, N, 2)`` in cells by the localiser of that name, one of ``LOCALIZERS``."""
+    if method not in LOCALIZERS:
+        raise ConfigError(unknown_name("localizer", method, LOCALIZERS))
+    return LOCALIZERS[method](scores, beta=beta)
+
+
+def _expectation(logits: Tensor) -> Tensor:
+    probability = torch.softmax(logits.flatten(2), dim=2).unflatten(2, logits.shape[-2:])
+    columns = torch.arange(logits.shape[-1], device=logits.device, dtype=logits.dtype)
+    rows = torch.arange(logits.shape[-2], device=logits.device, dtype=logits.dtype)
+    return torch.stack([probability.sum(dim=-2) @ columns, probability.sum(dim=-1) @ rows], dim=-1)
+
+
+def _gaussian(length: int, centre: Tensor, sigma: float) -> Tensor:
+    """``(B, N, length)`` values of a Gaussian with peak 1 around ``centre (B, N)``."""
+    cells = torch.arange(length, device=centre.device, dtype=centre.dtype)
+    return torch.exp(-((cells - centre[..., None]) ** 2) / (2 * sigma**2))
+
+
+def _within(length: int, centre: Tensor, window: int) -> Tensor:
+    cells = torch.arange(length, device=centre.device, dtype=centre.dtype)
+    return (cells - centre[..., None]).abs() <= window // 2

@@ -1,0 +1,115 @@
+"""The temperature learning module g (Sec. 3.2 of the paper) and its variants, chosen by name.
+
+Each maps features ``(B, C, h, w)`` to temperatures ``(B, 1, 1)``, or ``(B, h, w)`` for ``per-pixel``. The effective
+temperature of a pair is the product of its two. Features are detached: g never sends a gradient into the backbone.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from simsc.errors import ConfigError, unknown_name
+from simsc.matching.scores import at_least_float
+
+FLOOR = 1e-4  # keeps log(beta) and division finite whatever the optimiser does
+NAMES = ("mlp", "single", "fixed:<effective temperature>", "per-pixel")
+
+
+class MLPTemperature(nn.Module):
+    """Global average pool, two linear layers, sigmoid: one temperature per image (Fig. 4 of the paper)."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        hidden = max(channels // 4, 1)
+        self.mlp = nn.Sequential(nn.Linear(channels, hidden), nn.ReLU(), nn.Linear(hidden, 1))
+        _start_at_one_half(self.mlp[-1])
+
+    def forward(self, features: Tensor) -> Tensor:
+        """``(B, C, h, w)`` -> ``(B, 1, 1)``."""
+        pooled = at_least_float(features.detach()).mean(dim=(2, 3))
+        return _bounded_sigmoid(self.mlp(pooled))[..., None]
+
+
+class PerPixelTemperature(nn.Module):
+    """The same two layers on every cell, a temperature map; goes beyond the paper."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        hidden = max(channels // 4, 1)
+        self.mlp = nn.Sequential(nn.Conv2d(channels, hidden, 1), nn.ReLU(), nn.Conv2d(hidden, 1, 1))
+        _start_at_one_half(self.mlp[-1])
+
+    def forward(self, features: Tensor) -> Tensor:
+        """``(B, C, h, w)`` -> ``(B, h, w)``."""
+        return _bounded_sigmoid(self.mlp(at_least_float(features.detach())))[:, 0]
+
+
+class SingleTemperature(nn.Module):
+    """One learnable number for all images (supplement, "The single-parameter design")."""
+
+    def __init__(self, start: float = 0.5) -> None:
+        super().__init__()
+        self.beta = nn.Parameter(torch.tensor(start))
+
+    def forward(self, features: Tensor) -> Tensor:
+        """``(B, C, h, w)`` -> ``(B, 1, 1)``."""
+        # abs, not clamp: a step past zero still has a gradient that leads back.
+        return self.beta.abs().clamp(min=FLOOR).expand(features.shape[0], 1, 1)
+
+
+class FixedTemperature(nn.Module):
+    """A constant effective temperature, split evenly between the two images; ``fixed:1`` is WithL2Norm."""
+
+    beta: Tensor
+
+    def __init__(self, effective: float = 1.0) -> None:
+        super().__init__()
+        self.register_buffer("beta", torch.tensor(effective, dtype=torch.float64).sqrt().float())
+
+    def forward(self, features: Tensor) -> Tensor:
+        """``(B, C, h, w)`` -> ``(B, 1, 1)``."""
+        return self.beta.expand(features.shape[0], 1, 1)
+
+
+def build_temperature(name: str, channels: int) -> nn.Module:
+    """The temperature module of that name.
+
+    >>> build_temperature("fixed:0.04", channels=8)(torch.rand(2, 8, 3, 3)).flatten()
+    tensor([0.2000, 0.2000])
+    """
+    kind, _, argument = name.partition(":")
+    if kind == "fixed":
+        return FixedTemperature(_positive(argument or "1", name))
+    if argument or kind not in ("mlp", "single", "per-pixel"):
+        raise ConfigError(unknown_name("temperature", name, NAMES))
+    if kind == "single":
+        return SingleTemperature()
+    return MLPTemperature(channels) if kind == "mlp" else PerPixelTemperature(channels)
+
+
+def learns(name: str) -> bool:
+    """Whether a temperature of that name has anything to learn."""
+    return not name.startswith("fixed")
+
+
+def _positive(text: str, name: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if not 0 < value < float("inf"):
+        raise ConfigError(f"temperature '{name}': expected fixed:<number greater than 0>, for example fixed:0.03")
+    return value
+
+
+def _start_at_one_half(last: nn.Module) -> None:
+    """Small weights and no bias: beta starts at sigmoid(0), the effective temperature at a quarter."""
+    assert isinstance(last, nn.Linear | nn.Conv2d)
+    nn.init.normal_(last.weight, std=0.01)
+    if last.bias is not None:
+        nn.init.zeros_(last.bias)
+
+
+def _bounded_sigmoid(logits: Tensor) -> Tensor:
+    return torch.sigmoid(at_least_float(logits)).clamp(min=FLOOR)
