@@ -18,6 +18,10 @@ class WeightsError(SimscError):
     """Weights that are missing, damaged, or do not fit the network."""
 
 
+class DownloadError(SimscError):
+    """An address that cannot be reached, or a file that arrived different from what was expected."""
+
+
 class ConfigError(SimscError):
     """A configuration key or value that is not allowed."""
 
