@@ -13,7 +13,11 @@ from simsc.errors import ConfigError
 from simsc.matching.features import Features
 from simsc.matching.scores import QueryMode, query_scores
 from simsc.models.backbones import Backbone
+from simsc.models.heads import build_head
 from simsc.models.temperature import build_temperature
+
+State = tuple[Tensor, ...]
+"""What the trunk hands to the tail: the state before the tail, then the maps of layers that a head asked for."""
 
 TRAINABLE = "none, last-block, last-<k>, last-stage or all"
 
@@ -30,6 +34,7 @@ class SimSC(nn.Module):
         query: how features are read at query points, see :func:`simsc.matching.query_scores`.
         convention: how pixels and cells relate, see :mod:`simsc.coordinates`.
         freeze_batchnorm: keep BatchNorm's running statistics while training.
+        head: ``none``, or a matching head of :mod:`simsc.models.heads`.
     """
 
     def __init__(
@@ -42,6 +47,7 @@ class SimSC(nn.Module):
         query: QueryMode = "normalize-then-sample",
         convention: Convention = "center",
         freeze_batchnorm: bool = True,
+        head: str = "none",
     ) -> None:
         super().__init__()
         check_convention(convention)
@@ -50,6 +56,8 @@ class SimSC(nn.Module):
         self.temperature_name = temperature
         self.normalize, self.query, self.convention = normalize, query, convention
         self.freeze_batchnorm = freeze_batchnorm
+        self.head_name = head
+        self.head = build_head(head, backbone)
         self.set_trainable(trainable)
 
     def set_trainable(self, trainable: str) -> None:
@@ -69,25 +77,40 @@ class SimSC(nn.Module):
                     module.eval()
         return self
 
-    def trunk(self, images: Tensor) -> Tensor:
+    def trunk(self, images: Tensor) -> State:
         """Frozen part: ``(B, 3, H, W)`` in [0, 1] -> state that :meth:`encode_state` continues from."""
+        size = _size(images)
+        self.backbone.check_size(size)
         with torch.no_grad():
-            return self.backbone.trunk(images)
+            if self._split < 0:
+                return (images,)
+            state = self.backbone.embed(self.backbone.normalize(images))
+            state, layers = self._walk(state, 0, self._split, size)
+            return (state, *layers)
 
-    def encode_state(self, state: Tensor, image_size: Size) -> Features:
+    def encode_state(self, state: State, image_size: Size) -> Features:
         """Features of images from their (cached) trunk outputs."""
-        maps = self.backbone.tail(state, image_size)
-        return Features(maps, self.temperature(maps), image_size)
+        current, *layers = state
+        start = self._split
+        if start < 0:
+            current, start = self.backbone.embed(self.backbone.normalize(current)), 0
+        # A layer that ends exactly at the split was already collected by the trunk.
+        done = start if self._split >= 0 else -1
+        current, more = self._walk(current, start, self.backbone.num_blocks, image_size, after=done)
+        maps = self.backbone.to_map(current, image_size, final=True)
+        return Features(maps, self.temperature(maps), image_size, (*layers, *more))
 
     def encode(self, images: Tensor) -> Features:
         """Features of images ``(B, 3, H, W)`` in [0, 1]."""
-        return self.encode_state(self.trunk(images), tuple(images.shape[-2:]))
+        return self.encode_state(self.trunk(images), _size(images))
 
     forward = encode
 
     def score_maps(self, source: Features, target: Features, points: Tensor) -> Tensor:
         """Score maps ``(B, N, h, w)`` over the targets of points ``(B, N, 2)`` in pixels of the sources' input."""
         cells = resize_points(points, source.image_size, source.map_size, self.convention)
+        if self.head is not None:
+            return self.head.score_maps(source, target, cells)
         return query_scores(
             source.maps,
             target.maps,
@@ -103,13 +126,39 @@ class SimSC(nn.Module):
         """Parameters of the backbone that learn."""
         return (parameter for parameter in self.backbone.parameters() if parameter.requires_grad)
 
-    def parameter_groups(self, backbone_rate: float, temperature_rate: float) -> list[dict[str, object]]:
+    def parameter_groups(
+        self, backbone_rate: float, temperature_rate: float, head_rate: float = 1e-4
+    ) -> list[dict[str, object]]:
         """Optimiser groups with their learning rates; empty ones are left out."""
         groups: list[dict[str, object]] = [
             {"name": "backbone", "params": list(self.tail_parameters()), "lr": backbone_rate},
             {"name": "temperature", "params": list(self.temperature.parameters()), "lr": temperature_rate},
+            {"name": "head", "params": list(self.head.parameters()) if self.head else [], "lr": head_rate},
         ]
         return [group for group in groups if group["params"]]
+
+    @property
+    def _split(self) -> int:
+        """Index of the first block of the tail; -1 if the embedding learns too."""
+        return self.backbone.num_blocks - self.backbone.tail_blocks
+
+    def _walk(
+        self, state: Tensor, start: int, stop: int, size: Size, after: int = -1
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Run blocks ``start`` to ``stop - 1``, collecting the maps of layers in ``(after, stop]`` the head wants."""
+        maps = []
+        for layer in sorted(layer for layer in self._wanted_layers if after < layer <= stop):
+            state, start = self.backbone.run_blocks(state, start, layer, size), layer
+            maps.append(self.backbone.to_map(state, size, final=layer == self.backbone.num_blocks))
+        return self.backbone.run_blocks(state, start, stop, size), tuple(maps)
+
+    @property
+    def _wanted_layers(self) -> tuple[int, ...]:
+        return () if self.head is None else self.head.layers
+
+
+def _size(images: Tensor) -> Size:
+    return images.shape[-2], images.shape[-1]
 
 
 def tail_blocks(trainable: str, backbone: Backbone) -> int:
