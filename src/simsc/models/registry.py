@@ -17,23 +17,26 @@ HUB_PREFIX = "hf:"
 
 @dataclass(frozen=True)
 class Source:
-    """Where the weights of a backbone come from; all of it may be unknown except the file's name.
+    """Where the weights of a backbone come from.
 
     Attributes:
         file: name of the file in the weights folder.
-        url: direct address of the file, if it has a public one.
-        sha256: hexadecimal digits of the file's SHA-256, all or the first ones; None where we do not know it.
-        layout: the naming of its keys, see :mod:`simsc.models.keymaps`.
+        url: direct address of the file; None if it has no public one.
+        page: where a person can get the file when there is no direct address.
+        sha256: hexadecimal digits of the file's SHA-256, all or the first ones; None where nobody published it.
         hub: repository on the Hugging Face hub with the same weights.
-        note: what to do when there is no address.
     """
 
     file: str
     url: str | None = None
+    page: str | None = None
     sha256: str | None = None
-    layout: str = "ours"
     hub: str | None = None
-    note: str = ""
+
+    @property
+    def address(self) -> str:
+        """Where to look for the file, for people."""
+        return self.url or self.page or "no public address"
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,7 @@ class BackboneSpec:
 
     Attributes:
         name: ``architecture.pretraining``.
-        family: which wrapper builds it: ``resnet``, ``vit``, ``dinov2``, ``dinov2-registers``, ``dinov3``, ``hub``.
+        family: which wrapper builds it; the ``model_type`` of ``transformers``.
         channels: C of its feature map ``(B, C, h, w)``.
         stride: image pixels per cell.
         blocks: number of residual or transformer blocks.
@@ -74,8 +77,7 @@ def list_backbones(pattern: str = "*") -> list[str]:
     >>> list_backbones("resnet50*")
     ['resnet50.tv_in1k', 'resnet50.v1_in1k']
     """
-    entries = _entries().values()
-    return [spec.name for spec in entries if fnmatch.filter((spec.name, *spec.aliases), pattern)]
+    return [spec.name for spec in _entries() if fnmatch.filter((spec.name, *spec.aliases), pattern)]
 
 
 def find_backbone(name: str) -> BackboneSpec:
@@ -95,7 +97,7 @@ def find_backbone(name: str) -> BackboneSpec:
     raise ConfigError(unknown_name("backbone", name, names) + f", or {HUB_PREFIX}<repository> of the hub")
 
 
-def _entries() -> Mapping[str, BackboneSpec]:
-    from simsc.models.entries import ENTRIES
+def _entries() -> tuple[BackboneSpec, ...]:
+    from simsc.models.entries import ENTRIES  # the table needs the classes above
 
     return ENTRIES
