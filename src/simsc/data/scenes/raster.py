@@ -1,0 +1,111 @@
+"""Drawing placed parts with a depth buffer at twice the resolution, shaded and averaged down."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil, floor
+
+import numpy as np
+
+from simsc.coordinates import Size
+from simsc.data.scenes.frames import transform
+from simsc.data.scenes.solids import NOWHERE, Block
+
+SAMPLES = 2  # per pixel and axis
+_LIGHT = np.array([-0.45, -0.7, 0.56], dtype=np.float32)
+_HALFWAY = np.array([-0.255, -0.396, 0.882], dtype=np.float32)  # between the light and the viewer
+Buffers = tuple[np.ndarray, np.ndarray]
+
+
+def rasterise(blocks: Sequence[Block], size: Size) -> Buffers:
+    """Which block is nearest at each sample.
+
+    Returns:
+        depth ``(2H, 2W)`` float32, and the block's index ``(2H, 2W)`` int16, -1 where there is none.
+    """
+    shape = (size[0] * SAMPLES, size[1] * SAMPLES)
+    depth, index = np.full(shape, NOWHERE, dtype=np.float32), np.full(shape, -1, dtype=np.int16)
+    for number, block in enumerate(blocks):
+        window = _window(block, size)
+        x, y = _offsets(block, window)
+        if x.size == 0 or y.size == 0:
+            continue
+        z = block.depth(x[None, :], y[:, None]) + np.float32(block.centre[2])
+        nearer = z > depth[window]
+        np.copyto(depth[window], z, where=nearer)
+        np.copyto(index[window], np.int16(number), where=nearer)
+    return depth, index
+
+
+def shade(blocks: Sequence[Block], buffers: Buffers, background: np.ndarray) -> np.ndarray:
+    """The picture ``(H, W, 3)`` uint8: lit blocks over the background ``(H, W, 3)`` uint8."""
+    canvas = background.repeat(SAMPLES, axis=0).repeat(SAMPLES, axis=1)
+    size = background.shape[0], background.shape[1]
+    for number, block in enumerate(blocks):
+        window = _window(block, size)
+        rows, columns = np.nonzero(buffers[1][window] == number)
+        if rows.size == 0:
+            continue
+        x, y = _offsets(block, window)
+        z = buffers[0][window][rows, columns] - np.float32(block.centre[2])
+        canvas[window][rows, columns] = _lit(block, np.stack([x[columns], y[rows], z], axis=1))
+    return _average(canvas)
+
+
+def cover(index: np.ndarray, first: int, last: int) -> np.ndarray:
+    """Pixels ``(H, W)`` bool at least half of whose samples show a block with ``first <= index < last``."""
+    shown = ((index >= first) & (index < last)).astype(np.uint8)
+    height, width = index.shape[0] // SAMPLES, index.shape[1] // SAMPLES
+    return shown.reshape(height, SAMPLES, width, SAMPLES).sum(axis=(1, 3)) * 2 >= SAMPLES * SAMPLES
+
+
+def depth_at(blocks: Sequence[Block], x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Depth of the nearest block at picture positions ``(n,)``, without drawing."""
+    best = np.full(x.shape, float(NOWHERE))
+    for block in blocks:
+        x0, y0, x1, y1 = block.extent()
+        if ((x >= x0) & (x <= x1) & (y >= y0) & (y <= y1)).any():
+            best = np.maximum(best, block.depth(x - block.centre[0], y - block.centre[1]) + block.centre[2])
+    return best
+
+
+def _lit(block: Block, offsets: np.ndarray) -> np.ndarray:
+    normals = block.normals(offsets)
+    length = np.sqrt((normals * normals) @ np.ones(3, dtype=np.float32)) + np.float32(1e-12)
+    normals = normals / length[:, None]
+    light = np.maximum(_along(normals, _LIGHT), 0)
+    sky = (1 - normals[:, 1]) * np.float32(0.5)
+    rim = np.minimum(normals[:, 2] * np.float32(2.2) + np.float32(0.45), 1)
+    strength = (np.float32(0.36) + np.float32(0.2) * sky + np.float32(0.58) * light) * np.maximum(rim, np.float32(0.4))
+    position = transform(block.to_part.astype(np.float32), offsets)
+    colours = block.look.albedo(position) * strength[:, None]
+    if block.look.gloss > 0:
+        shine = np.maximum(_along(normals, _HALFWAY), 0)
+        for _ in range(5):
+            shine = shine * shine
+        colours = colours + (np.float32(block.look.gloss) * shine)[:, None]
+    return (np.clip(colours, 0, 1) * np.float32(255) + np.float32(0.5)).astype(np.uint8)
+
+
+def _along(normals: np.ndarray, direction: np.ndarray) -> np.ndarray:
+    return normals[:, 0] * direction[0] + normals[:, 1] * direction[1] + normals[:, 2] * direction[2]
+
+
+def _average(canvas: np.ndarray) -> np.ndarray:
+    wide = canvas.astype(np.uint16)
+    total = wide[0::2, 0::2] + wide[1::2, 0::2] + wide[0::2, 1::2] + wide[1::2, 1::2]
+    return ((total + 2) >> 2).astype(np.uint8)
+
+
+def _window(block: Block, size: Size) -> tuple[slice, slice]:
+    # Sample i lies at pixel (i + 0.5) / SAMPLES - 0.5, so that pixel centres are at integers.
+    x0, y0, x1, y1 = ((edge + 0.5) * SAMPLES - 0.5 for edge in block.extent())
+    rows = slice(max(0, floor(y0)), max(0, min(size[0] * SAMPLES, ceil(y1) + 1)))
+    return rows, slice(max(0, floor(x0)), max(0, min(size[1] * SAMPLES, ceil(x1) + 1)))
+
+
+def _offsets(block: Block, window: tuple[slice, slice]) -> tuple[np.ndarray, np.ndarray]:
+    rows, columns = (np.arange(part.start, part.stop, dtype=np.float64) for part in window)
+    x = (columns + 0.5) / SAMPLES - 0.5 - block.centre[0]
+    y = (rows + 0.5) / SAMPLES - 0.5 - block.centre[1]
+    return x.astype(np.float32), y.astype(np.float32)
