@@ -43,9 +43,9 @@ CATEGORIES = (
     ),
 )
 _LISTS = {
-    "train": ("train_pairs.csv", "trn_pairs.csv"),
-    "val": ("val_pairs.csv",),
-    "test": ("test_pairs.csv",),
+    "train": ("train_pairs.csv", "trn_pairs.csv", "train_pairs_pf_pascal.csv"),
+    "val": ("val_pairs.csv", "val_pairs_pf_pascal.csv"),
+    "test": ("test_pairs.csv", "test_pairs_pf_pascal.csv"),
 }
 
 
@@ -72,7 +72,8 @@ def listed_images(root: Path, split: str) -> list[tuple[str, str]]:
 
 
 def _list_file(root: Path, split: str) -> Path:
-    candidates = [folder / name for name in _LISTS[split] for folder in (root / "image_pairs", root)]
+    folders = (root / "image_pairs", root, root / MARKER, root / "pf-pascal_image_pairs")
+    candidates = [folder / name for name in _LISTS[split] for folder in folders]
     for candidate in candidates:
         if candidate.is_file():
             return candidate
@@ -106,9 +107,7 @@ class _Reader:
         return make_pair(name, category, source, target, names)
 
     def _side(self, stem: str, points: np.ndarray, annotation: _Annotation) -> Side:
-        return Side(
-            self.images.ref(self.root / MARKER / "JPEGImages" / f"{stem}.jpg"), points, annotation.box
-        )
+        return Side(self.images.ref(self.root / MARKER / "JPEGImages" / f"{stem}.jpg"), points, annotation.box)
 
     def _annotation(self, category: str, stem: str) -> _Annotation:
         path = self.root / MARKER / "Annotations" / category / f"{stem}.mat"
@@ -146,9 +145,7 @@ def _listed_points(row: dict[str, str], side: str, where: str) -> np.ndarray:
         try:
             columns.append([float(number) for number in text.split(";") if number.strip()])
         except ValueError:
-            raise DataError(
-                f"{where}: column '{axis}{side}' must hold numbers with ';', got '{text[:40]}'"
-            ) from None
+            raise DataError(f"{where}: column '{axis}{side}' must hold numbers with ';', got '{text[:40]}'") from None
     if len(columns[0]) != len(columns[1]):
         raise DataError(f"{where}: {len(columns[0])} values in X{side} but {len(columns[1])} in Y{side}")
     return np.array(columns, dtype=np.float64).T - 1

@@ -122,9 +122,7 @@ def check_inside(points: np.ndarray, size: Size, where: str, slack: float = OFFI
     if bad.any():
         index = int(np.flatnonzero(bad)[0])
         x, y = points[index]
-        raise DataError(
-            f"{where}: point {index} at x={x:g}, y={y:g} is not in the image of {size[1]}x{size[0]} pixels"
-        )
+        raise DataError(f"{where}: point {index} at x={x:g}, y={y:g} is not in the image of {size[1]}x{size[0]} pixels")
 
 
 def finite_box(values: Any) -> np.ndarray | None:
@@ -162,12 +160,8 @@ def make_pair(
     slack: float = OFFICIAL_SLACK,
 ) -> Pair:
     """A pair whose points lie in its images (see :func:`check_inside`)."""
-    check_inside(
-        source.points, source.image.size, f"pair '{name}': source_points in {source.image.path}", slack
-    )
-    check_inside(
-        target.points, target.image.size, f"pair '{name}': target_points in {target.image.path}", slack
-    )
+    check_inside(source.points, source.image.size, f"pair '{name}': source_points in {source.image.path}", slack)
+    check_inside(target.points, target.image.size, f"pair '{name}': target_points in {target.image.path}", slack)
     return Pair(
         name=name,
         category=category,

@@ -88,8 +88,7 @@ class Pair:
             )
         if self.point_names and len(self.point_names) != len(self.source_points):
             raise DataError(
-                f"pair '{self.name}': {len(self.point_names)} point names "
-                f"for {len(self.source_points)} points"
+                f"pair '{self.name}': {len(self.point_names)} point names for {len(self.source_points)} points"
             )
 
     def swapped(self) -> Pair:
