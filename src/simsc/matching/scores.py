@@ -6,17 +6,21 @@ Bilinear interpolation is linear, so interpolating the full score tensor at a qu
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal, get_args
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from simsc.coordinates import Convention, aligns_corners, to_normalized
+from simsc.coordinates import Convention
 from simsc.errors import ConfigError, unknown_name
+from simsc.matching.bilinear import neighbours
 
 EPS = 1e-6
 QueryMode = Literal["normalize-then-sample", "sample-then-normalize"]
+ScoreMaps = Callable[[Tensor], Tensor]
+"""From points ``(B, N, 2)`` in cells of the source to their score maps ``(B, N, h, w)`` over the target."""
 
 
 def query_scores(
@@ -28,7 +32,7 @@ def query_scores(
     *,
     normalize: bool = True,
     query: QueryMode = "normalize-then-sample",
-    convention: Convention = "center",
+    convention: Convention = "center",  # noqa: ARG001
 ) -> Tensor:
     """Score maps M_q of query points: ``(B, N, h_B, w_B)``, computed and returned in at least float32.
 
@@ -40,20 +44,45 @@ def query_scores(
         source_beta, target_beta: ``(B, 1, 1)`` or ``(B, h, w)`` temperatures; ``None`` means 1.
         normalize: cosine similarity; ``False`` is the paper's NoL2Norm ablation.
         query: ``"normalize-then-sample"`` as in the paper, or ``"sample-then-normalize"``.
-        convention: how ``points`` relate to the map, see :mod:`simsc.coordinates`.
 
     >>> source = torch.eye(4).reshape(1, 4, 2, 2)                    # four cells, four orthogonal features
     >>> query_scores(source, source, torch.tensor([[[0.5, 0.0]]]))   # half-way between the two upper cells
     tensor([[[[0.5000, 0.5000],
               [0.0000, 0.0000]]]])
     """
+    return query_scorer(source, target, source_beta, target_beta, normalize=normalize, query=query)(points)
+
+
+def query_scorer(
+    source: Tensor,
+    target: Tensor,
+    source_beta: Tensor | None = None,
+    target_beta: Tensor | None = None,
+    *,
+    normalize: bool = True,
+    query: QueryMode = "normalize-then-sample",
+) -> ScoreMaps:
+    """:func:`query_scores` of two images as a function of the points; norms are computed once, for many calls.
+
+    >>> scores = query_scorer(torch.rand(1, 8, 4, 5), torch.rand(1, 8, 2, 3))
+    >>> scores(torch.zeros(1, 7, 2)).shape
+    torch.Size([1, 7, 2, 3])
+    """
+    _check_maps(source, target, query)
+    source, target = at_least_float(source), at_least_float(target)
+    sampled_first = normalize and query == "sample-then-normalize"
     with torch.autocast(device_type=source.device.type, enabled=False):
-        queries = query_features(source, points, source_beta, normalize, query, convention)
-        target = at_least_float(target)
-        scores = queries @ target.flatten(2)
-        scores = scores.unflatten(-1, target.shape[-2:])
-        # Dividing the n score maps is cheaper than dividing the C target channels, and gives the same.
-        return scores / _divisor(target, target_beta, normalize)[:, None]
+        source_divisor = _divisor(source, source_beta, normalize and not sampled_first)
+        target_divisor = _divisor(target, target_beta, normalize)
+
+    def scores(points: Tensor) -> Tensor:
+        with torch.autocast(device_type=source.device.type, enabled=False):
+            queries = _queries(source, points, source_divisor, sampled_first)
+            products = (queries @ target.flatten(2)).unflatten(-1, target.shape[-2:])
+            # Dividing the n score maps is cheaper than dividing the C target channels, and gives the same.
+            return products / target_divisor[:, None]
+
+    return scores
 
 
 def query_features(
@@ -62,33 +91,25 @@ def query_features(
     beta: Tensor | None = None,
     normalize: bool = True,
     query: QueryMode = "normalize-then-sample",
-    convention: Convention = "center",
+    convention: Convention = "center",  # noqa: ARG001
 ) -> Tensor:
     """Source features at the query points, normalised and divided by the temperature: ``(B, N, C)``."""
-    if query not in get_args(QueryMode):
-        raise ConfigError(unknown_name("query mode", query, get_args(QueryMode)))
+    _check_maps(source, source, query)
     source = at_least_float(source)
-    if query == "normalize-then-sample" or not normalize:
-        return _sample_divided(source, _divisor(source, beta, normalize), points)
-    features = F.normalize(sample_map(source, points, convention), dim=-1, eps=EPS)
-    if beta is None:
-        return features
-    per_cell = beta.expand(-1, *source.shape[-2:]).unsqueeze(1)
-    return features / sample_map(per_cell.to(source.dtype), points, convention)
+    sampled_first = normalize and query == "sample-then-normalize"
+    return _queries(source, points, _divisor(source, beta, normalize and not sampled_first), sampled_first)
 
 
-def sample_map(maps: Tensor, points: Tensor, convention: Convention = "center") -> Tensor:
+def sample_map(maps: Tensor, points: Tensor, convention: Convention = "center") -> Tensor:  # noqa: ARG001
     """Bilinear samples ``(B, N, C)`` of maps ``(B, C, h, w)`` at points ``(B, N, 2)`` in cells.
+
+    Cells are cells in every convention, so the result does not depend on it.
 
     >>> maps = torch.tensor([[[[0.0, 1.0, 2.0, 3.0]]]])
     >>> sample_map(maps, torch.tensor([[[1.25, 0.0], [-0.4, 0.0]]])).flatten()
     tensor([1.2500, 0.0000])
     """
-    grid = to_normalized(points.to(maps.dtype), maps.shape[-2:], convention)
-    sampled = F.grid_sample(
-        maps, grid[:, None], mode="bilinear", padding_mode="border", align_corners=aligns_corners(convention)
-    )
-    return sampled[:, :, 0].transpose(1, 2)
+    return _sample_divided(at_least_float(maps), None, points)
 
 
 def unit_features(maps: Tensor, beta: Tensor | None = None, normalize: bool = True) -> Tensor:
@@ -102,6 +123,13 @@ def at_least_float(tensor: Tensor) -> Tensor:
     return tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor
 
 
+def _queries(source: Tensor, points: Tensor, divisor: Tensor, sampled_first: bool) -> Tensor:
+    if not sampled_first:
+        return _sample_divided(source, divisor, points)
+    features = F.normalize(sample_map(source, points), dim=-1, eps=EPS)
+    return features / sample_map(divisor[:, None], points)
+
+
 def _divisor(maps: Tensor, beta: Tensor | None, normalize: bool) -> Tensor:
     """What each cell's feature is divided by, ``(B, h, w)``: its norm times its temperature."""
     shape = (maps.shape[0], *maps.shape[-2:])
@@ -109,28 +137,22 @@ def _divisor(maps: Tensor, beta: Tensor | None, normalize: bool) -> Tensor:
     return norm if beta is None else norm * beta.to(maps.dtype)
 
 
-def _sample_divided(maps: Tensor, divisor: Tensor, points: Tensor) -> Tensor:
-    """``sample_map(maps / divisor)`` without dividing the whole map: only the four neighbours are touched."""
-    height, width = maps.shape[-2:]
-    low, fraction = _neighbours(points.to(maps.dtype), (height, width))
-    total = maps.new_zeros(1)
-    flat, inverse = maps.flatten(2), divisor.flatten(1)
-    for dx in (0, 1):
-        for dy in (0, 1):
-            x = (low[..., 0] + dx).clamp(0, width - 1)
-            y = (low[..., 1] + dy).clamp(0, height - 1)
-            weight = (fraction[..., 0] if dx else 1 - fraction[..., 0]) * (
-                fraction[..., 1] if dy else 1 - fraction[..., 1]
-            )
-            cell = y * width + x
-            feature = flat.gather(2, cell[:, None].expand(-1, flat.shape[1], -1))
-            total = total + feature * (weight / inverse.gather(1, cell))[:, None]
+def _sample_divided(maps: Tensor, divisor: Tensor | None, points: Tensor) -> Tensor:
+    """Samples ``(B, N, C)`` of ``maps / divisor`` without dividing the whole map: only the neighbours are touched."""
+    cells, weights = neighbours(points.to(maps.dtype), (maps.shape[-2], maps.shape[-1]))
+    flat, total = maps.flatten(2), maps.new_zeros(1)
+    for cell, weight in zip(cells.unbind(-1), weights.unbind(-1), strict=True):
+        if divisor is not None:
+            weight = weight / divisor.flatten(1).gather(1, cell)
+        total = total + flat.gather(2, cell[:, None].expand(-1, flat.shape[1], -1)) * weight[:, None]
     return total.transpose(1, 2)
 
 
-def _neighbours(points: Tensor, size: tuple[int, int]) -> tuple[Tensor, Tensor]:
-    """Index of the upper left neighbour ``(B, N, 2)`` and the fraction beyond it, clamped to the map."""
-    limit = points.new_tensor([size[1] - 1, size[0] - 1])
-    inside = torch.minimum(points.clamp(min=0), limit)
-    low = inside.detach().floor()
-    return low.long(), inside - low
+def _check_maps(source: Tensor, target: Tensor, query: str) -> None:
+    if query not in get_args(QueryMode):
+        raise ConfigError(unknown_name("query mode", query, get_args(QueryMode)))
+    if source.ndim != 4 or target.ndim != 4 or source.shape[:2] != target.shape[:2]:
+        raise ValueError(
+            f"source and target features must be (B, C, h, w) with equal B and C, "
+            f"got {tuple(source.shape)} and {tuple(target.shape)}"
+        )

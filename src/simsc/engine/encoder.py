@@ -1,0 +1,102 @@
+"""Images to features: loads, resizes, runs trunk (or takes it from the cache) and tail, in batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import torch
+from torch import Tensor
+
+from simsc.data.records import ImageRef
+from simsc.engine.cache import TrunkCache
+from simsc.frames import Frame
+from simsc.matching.features import Features
+from simsc.metrics.protocols import Protocol
+from simsc.models.model import SimSC, State
+
+
+class ImageEncoder:
+    """Encodes images of a data set under a protocol.
+
+    Args:
+        model: the model; used in the mode it is in.
+        protocol: how images enter the network.
+        cache: trunk states to use and to fill; None computes everything.
+        batch_size: images of equal input size per forward pass.
+    """
+
+    def __init__(
+        self, model: SimSC, protocol: Protocol, cache: TrunkCache | None = None, batch_size: int = 16
+    ) -> None:
+        self.model, self.protocol, self.cache, self.batch_size = model, protocol, cache, batch_size
+        self.device = next(model.parameters()).device
+
+    def frame(self, ref: ImageRef) -> Frame:
+        """The network's view of an image."""
+        return self.protocol.frame(ref.size, self.model.backbone.stride, self.model.convention)
+
+    def inputs(self, refs: Sequence[ImageRef]) -> Tensor:
+        """Network inputs ``(B, 3, H, W)`` of images with equal frames."""
+        return torch.stack([self.frame(ref).to_input(ref.load()) for ref in refs]).to(self.device)
+
+    def states(self, refs: Sequence[ImageRef]) -> State:
+        """Trunk states of images with equal frames, from the cache where there is one."""
+        if self.cache is None:
+            return self.model.trunk(self.inputs(refs))
+        for _ in self.fill_cache(refs):
+            pass
+        return tuple(part.to(self.device, non_blocking=True) for part in self.cache.get(refs))
+
+    def fill_cache(self, refs: Sequence[ImageRef]) -> Iterator[int]:
+        """Compute the trunk states that the cache lacks; yields how many images are done, for progress."""
+        assert self.cache is not None
+        missing = [ref for ref in refs if ref not in self.cache]
+        done = len(refs) - len(missing)
+        for batch in self._batches(missing):
+            self.cache.put_batch(batch, self.model.trunk(self.inputs(batch)))
+            done += len(batch)
+            yield done
+
+    def encode(self, refs: Sequence[ImageRef]) -> Features:
+        """Features of images with equal frames, as one batch."""
+        return self.model.encode_state(self.states(refs), self.frame(refs[0]).canvas)
+
+    def stream(self, refs: Sequence[ImageRef]) -> Iterator[tuple[ImageRef, Features]]:
+        """Features of many images, one by one, computed in batches while the next images are being loaded."""
+        batches = self._batches(refs)
+        with ThreadPoolExecutor(max_workers=1) as loader:
+            pending = loader.submit(self._load, batches[0]) if batches else None
+            for index, batch in enumerate(batches):
+                assert pending is not None
+                loaded = pending.result()
+                if index + 1 < len(batches):
+                    pending = loader.submit(self._load, batches[index + 1])
+                features = self._finish(batch, loaded)
+                for position, ref in enumerate(batch):
+                    yield ref, features.select(slice(position, position + 1))
+
+    def _load(self, batch: Sequence[ImageRef]) -> Tensor | None:
+        """Inputs of a batch; None if the cache already holds all of it."""
+        if self.cache is not None and all(ref in self.cache for ref in batch):
+            return None
+        return self.inputs(batch)
+
+    def _finish(self, batch: Sequence[ImageRef], inputs: Tensor | None) -> Features:
+        if inputs is None:
+            return self.encode(batch)
+        state = self.model.trunk(inputs)
+        if self.cache is not None:
+            self.cache.put_batch(batch, state)
+        return self.model.encode_state(state, self.frame(batch[0]).canvas)
+
+    def _batches(self, refs: Sequence[ImageRef]) -> list[list[ImageRef]]:
+        """Unique images grouped by input size, in batches."""
+        groups: dict[tuple[int, int], dict[str, ImageRef]] = {}
+        for ref in refs:
+            groups.setdefault(self.frame(ref).canvas, {})[ref.key] = ref
+        return [
+            list(group.values())[start : start + self.batch_size]
+            for group in groups.values()
+            for start in range(0, len(group), self.batch_size)
+        ]

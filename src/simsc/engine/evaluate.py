@@ -1,0 +1,126 @@
+"""Evaluation: each image is encoded once, each target answers all its queries in one product.
+
+Pairs share images (SPair-71k test: 12,234 pairs, 481 images), so features are computed per image and pairs are
+streamed over them block by block; memory is bounded by the number of images kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from simsc.data.records import ImageRef, Pair
+from simsc.engine.encoder import ImageEncoder
+from simsc.engine.predictions import Prediction
+from simsc.engine.upsampled import upsampled_argmax
+from simsc.matching.confidence import peak_probability
+from simsc.matching.features import Features
+from simsc.matching.localize import localize
+from simsc.coordinates import resize_points
+
+Progress = Callable[[int, int], None]
+MAX_IMAGES = 2048
+
+
+class Evaluator:
+    """Predicts the target points of pairs.
+
+    Args:
+        encoder: model, protocol and cache.
+        localizer: name of a localiser.
+        beta_eval: temperature for models that have not learned one.
+        max_images: how many images' features are kept at a time.
+    """
+
+    def __init__(
+        self,
+        encoder: ImageEncoder,
+        localizer: str = "kernel-soft-argmax",
+        beta_eval: float = 1.0,
+        max_images: int = MAX_IMAGES,
+    ) -> None:
+        self.encoder, self.localizer, self.beta_eval, self.max_images = encoder, localizer, beta_eval, max_images
+
+    @torch.inference_mode()
+    def predict(self, pairs: Sequence[Pair], progress: Progress | None = None) -> list[Prediction]:
+        """Predictions for all pairs, in their order."""
+        if self.encoder.protocol.swap:
+            pairs = [pair.swapped() for pair in pairs]
+        results: dict[int, Prediction] = {}
+        for images, members in plan_blocks(pairs, self.max_images):
+            features = dict((ref.key, item) for ref, item in self.encoder.stream(images))
+            for index, prediction in self._predict_block(pairs, members, features):
+                results[index] = prediction
+                if progress:
+                    progress(len(results), len(pairs))
+        return [results[index] for index in range(len(pairs))]
+
+    def _predict_block(
+        self, pairs: Sequence[Pair], members: Sequence[int], features: dict[str, Features]
+    ) -> Iterator[tuple[int, Prediction]]:
+        by_target: dict[str, list[int]] = {}
+        for index in members:
+            by_target.setdefault(pairs[index].target.key, []).append(index)
+        for key, indices in by_target.items():
+            sources = [features[pairs[index].source.key] for index in indices]
+            yield from zip(indices, self._predict_target([pairs[i] for i in indices], sources, features[key]), strict=True)
+
+    def _predict_target(
+        self, pairs: Sequence[Pair], sources: Sequence[Features], target: Features
+    ) -> Iterator[Prediction]:
+        """Predictions of pairs that share their target."""
+        points = [self._network_points(pair) for pair in pairs]
+        found, confidence = self._match(points, sources, target, pairs[0].target)
+        start = 0
+        for pair, source, count in zip(pairs, sources, map(len, points), strict=True):
+            part = slice(start, start + count)
+            start += count
+            temperature = float(source.temperature * target.temperature)
+            yield Prediction.of(pair, found[part], confidence[part], temperature)
+
+    def _match(
+        self, points: Sequence[Tensor], sources: Sequence[Features], target: Features, ref: ImageRef
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Matches ``(Q, 2)`` in original pixels and confidences ``(Q,)`` of all queries to one target."""
+        model = self.encoder.model
+        frame = self.encoder.frame(ref)
+        scores = model.score_many(sources, points, target)
+        confidence = peak_probability(scores, self.beta_eval)[0].cpu().numpy().astype(np.float64)
+        if self.encoder.protocol.upsample:
+            queries = torch.cat([model.query_features(s, p[None]) for s, p in zip(sources, points, strict=True)], 1)
+            return upsampled_argmax(queries[0], target.maps[0], frame.original, model.convention), confidence
+        cells = localize(scores, self.localizer, self.beta_eval)[0].double()
+        network = resize_points(cells, target.map_size, target.image_size, model.convention)
+        return frame.to_original(network).cpu().numpy(), confidence
+
+    def _network_points(self, pair: Pair) -> Tensor:
+        points = self.encoder.frame(pair.source).to_network(pair.source_points)
+        return torch.from_numpy(points).float().to(self.encoder.device)
+
+
+def plan_blocks(pairs: Sequence[Pair], max_images: int) -> Iterator[tuple[list[ImageRef], list[int]]]:
+    """Blocks of pairs with the images they need, at most ``max_images`` (at least 2) in a block.
+
+    Pairs are sorted by category and target, so that pairs of a block share as many images as possible.
+    """
+    order = sorted(range(len(pairs)), key=lambda i: (pairs[i].category, pairs[i].target.key, pairs[i].source.key))
+    images: dict[str, ImageRef] = {}
+    members: list[int] = []
+    for index in order:
+        needed = {ref.key: ref for ref in (pairs[index].source, pairs[index].target)}
+        if members and len(images.keys() | needed.keys()) > max(max_images, 2):
+            yield list(images.values()), members
+            images, members = {}, []
+        images.update(needed)
+        members.append(index)
+    if members:
+        yield list(images.values()), members
+
+
+def first(pairs: Sequence[Pair], limit: int | None) -> list[Pair]:
+    """The first ``limit`` pairs, or all."""
+    return list(islice(pairs, limit))
