@@ -1,1 +1,24 @@
-"""Backbones, the temperature, and the model."""
+"""Backbones, their weights, the temperature, and the model. Names resolve on first use: nothing heavy at import."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+_HOMES = {
+    "Backbone": "backbones",
+    "BackboneSpec": "registry",
+    "SimSC": "model",
+    "build_backbone": "backbones",
+    "find_backbone": "registry",
+    "fold_batchnorm": "folding",
+    "list_backbones": "registry",
+}
+
+__all__ = list(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

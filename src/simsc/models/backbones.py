@@ -1,13 +1,14 @@
 """Feature extractors, split into a frozen trunk and a trainable tail.
 
-Every backbone is an embedding followed by blocks. The last ``tail_blocks`` blocks form the tail; what comes before
-is the trunk, whose output can be cached because it does not change in training.
+Every backbone is an embedding followed by blocks. The last ``tail_blocks`` blocks form the tail; what comes
+before is the trunk, whose output can be cached because it does not change in training.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -47,13 +48,13 @@ class Backbone(nn.Module, ABC):
     def tail_blocks(self, count: int) -> None:
         if not 0 <= count <= self.num_blocks + 1:
             raise ConfigError(
-                f"tail_blocks = {count} is not allowed for {self.spec.name}: 0 (nothing) to {self.num_blocks} (all "
-                f"blocks) or {self.num_blocks + 1} (all blocks and the embedding)"
+                f"tail_blocks = {count} is not allowed for {self.spec.name}: 0 (nothing) to {self.num_blocks} "
+                f"(all blocks) or {self.num_blocks + 1} (all blocks and the embedding)"
             )
         self._tail_blocks = count
 
     def trunk(self, images: Tensor) -> Tensor:
-        """The frozen part: images ``(B, 3, H, W)`` to the state before the tail (the images if all is tail)."""
+        """The frozen part: images ``(B, 3, H, W)`` to the state before the tail (images, if all is tail)."""
         self.check_size(_size(images))
         if self.tail_blocks > self.num_blocks:
             return images
@@ -61,7 +62,7 @@ class Backbone(nn.Module, ABC):
         return self.run_blocks(state, 0, self.num_blocks - self.tail_blocks, _size(images))
 
     def tail(self, state: Tensor, image_size: Size) -> Tensor:
-        """The trainable part: a state of :meth:`trunk` to the map ``(B, C, h, w)``; leaves ``state`` untouched."""
+        """The trainable part: a state of :meth:`trunk` to ``(B, C, h, w)``; leaves ``state`` untouched."""
         self.check_size(image_size)
         start = self.num_blocks - self.tail_blocks
         if start < 0:
@@ -74,7 +75,11 @@ class Backbone(nn.Module, ABC):
         return self.tail(self.trunk(images), _size(images))
 
     def layers(self, images: Tensor, indices: Sequence[int]) -> list[Tensor]:
-        """Maps ``(B, C_i, h_i, w_i)`` after the given blocks; 0 is the embedding, ``num_blocks`` is :meth:`forward`."""
+        """Maps ``(B, C_i, h_i, w_i)`` after the given blocks.
+
+        0 is the embedding; ``num_blocks`` is what :meth:`forward` gives. A transformer's final norm belongs to
+        its last block, so the earlier maps are without it.
+        """
         size = _size(images)
         self.check_size(size)
         if bad := [index for index in indices if not 0 <= index <= self.num_blocks]:
@@ -132,8 +137,8 @@ def build_backbone(
 
     Args:
         name: a name or alias of :func:`simsc.models.registry.list_backbones`, or ``hf:<repository>``.
-        weights: ``"default"`` for the registry's source, None or ``"random"`` for a random initialisation, or the
-            path of a file in the original layout or ours.
+        weights: ``"default"`` for the registry's source, None or ``"random"`` for a random initialisation, or
+            the path of a file in the original layout, the hub's or ours.
         final_norm: apply the final LayerNorm of a transformer.
         seed: seed of the random initialisation; the global generator is left as it was.
 
@@ -143,9 +148,10 @@ def build_backbone(
     if name.startswith(HUB_PREFIX):
         from simsc.models.hub import build_hub_backbone
 
-        return build_hub_backbone(name, weights, final_norm, seed).eval()
-    spec = find_backbone(name)
-    backbone = from_spec(spec, final_norm, seed)
+        with _seeded(seed):
+            return build_hub_backbone(name.removeprefix(HUB_PREFIX), weights, final_norm).eval()
+    with _seeded(seed):
+        backbone = from_spec(find_backbone(name), final_norm)
     if weights not in (None, "random"):
         from simsc.models.weights import load_weights
 
@@ -153,18 +159,24 @@ def build_backbone(
     return backbone.eval()
 
 
-def from_spec(spec: BackboneSpec, final_norm: bool = True, seed: int | None = None) -> Backbone:
+def from_spec(spec: BackboneSpec, final_norm: bool = True) -> Backbone:
     """The randomly initialised network of an entry."""
+    if spec.family == "resnet":
+        from simsc.models.resnet import build_resnet
+
+        return build_resnet(spec)
+    from simsc.models.vit import build_vit
+
+    return build_vit(spec, final_norm)
+
+
+@contextmanager
+def _seeded(seed: int | None) -> Iterator[None]:
+    """Seed the block, if there is a seed, and leave the global generator as it was."""
     with torch.random.fork_rng(devices=[], enabled=seed is not None):
         if seed is not None:
             torch.manual_seed(seed)
-        if spec.family == "resnet":
-            from simsc.models.resnet import ResNet
-
-            return ResNet(spec)
-        from simsc.models.vit import build_vit
-
-        return build_vit(spec, final_norm)
+        yield
 
 
 def _size(images: Tensor) -> Size:

@@ -100,9 +100,7 @@ _IBOT_BASE = Source("ibot_vitb16_checkpoint_teacher.pth", url=f"{_IBOT}/vitb_16/
 ENTRIES: tuple[BackboneSpec, ...] = (
     _resnet("resnet50.tv_in1k", (3, 4, 6), "BSD-3-Clause", _torchvision("resnet50-0676ba61.pth"), "resnet50"),
     _resnet("resnet50.v1_in1k", (3, 4, 6), "MIT", _RESNET50_V1, "resnet50-v1", v1=True),
-    _resnet(
-        "resnet101.tv_in1k", (3, 4, 23), "BSD-3-Clause", _torchvision("resnet101-63fe2227.pth"), "resnet101"
-    ),
+    _resnet("resnet101.tv_in1k", (3, 4, 23), "BSD-3-Clause", _torchvision("resnet101-63fe2227.pth"), "resnet101"),
     _dino("small", 16, "dino_deitsmall16_pretrain"),
     _dino("small", 8, "dino_deitsmall8_pretrain"),
     _dino("base", 16, "dino_vitbase16_pretrain"),

@@ -1,7 +1,7 @@
 """How the keys of original checkpoints map to those of our networks.
 
-A layout is recognised by its keys, so a file can be given without saying what it is: ``ours`` (a state dict of a
-backbone), ``torchvision`` (ResNet), ``original`` (the ViT layout that DINO, iBOT, DINOv2 and DINOv3 share) and
+A layout is recognised by its keys, so a file can be given without saying what it is: ``ours`` (a state dict of
+a backbone), ``torchvision`` (ResNet), ``original`` (the ViT layout that DINO, iBOT, DINOv2 and DINOv3 share) and
 ``hub`` (files of the Hugging Face hub). Parts we do not use (classifiers, the fourth ResNet stage, mask tokens)
 are dropped here, by name, so that everything else that does not fit is an error.
 """
@@ -28,7 +28,7 @@ _UNUSED_RESNET = re.compile(r"(layer4|fc|classifier|pooler)\..*|encoder\.stages\
 
 
 def unwrap(checkpoint: Mapping[str, object]) -> Tensors:
-    """The network's tensors of a checkpoint: nested sections opened, wrappers' prefixes removed, heads dropped.
+    """The network's tensors of a checkpoint: sections opened, wrappers' prefixes removed, heads dropped.
 
     >>> import torch
     >>> w = torch.zeros(1)

@@ -23,7 +23,7 @@ class Source:
         file: name of the file in the weights folder.
         url: direct address of the file; None if it has no public one.
         page: where a person can get the file when there is no direct address.
-        sha256: hexadecimal digits of the file's SHA-256, all or the first ones; None where nobody published it.
+        sha256: hexadecimal digits of the file's SHA-256, all or the first ones; None if unpublished.
         hub: repository on the Hugging Face hub with the same weights.
     """
 
@@ -86,14 +86,11 @@ def find_backbone(name: str) -> BackboneSpec:
     >>> find_backbone("ibot-vitb16").name
     'vit_base_patch16.ibot'
     """
-    entries = _entries()
-    names = {alias: spec for spec in entries.values() for alias in (spec.name, *spec.aliases)}
+    names = {alias: spec for spec in _entries() for alias in (spec.name, *spec.aliases)}
     if name in names:
         return names[name]
     if name.startswith(HUB_PREFIX):
-        raise ConfigError(
-            f"'{name}' is not in the registry: a hub backbone describes itself once it is built"
-        )
+        raise ConfigError(f"'{name}' is not in the registry: a hub backbone describes itself once it is built")
     raise ConfigError(unknown_name("backbone", name, names) + f", or {HUB_PREFIX}<repository> of the hub")
 
 

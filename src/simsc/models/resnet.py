@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import Tensor, nn
 
 from simsc.coordinates import Size
@@ -12,12 +14,9 @@ from simsc.models.registry import BackboneSpec
 class ResNet(Backbone):
     """Blocks are the bottlenecks of all stages in order; the state is the feature map itself."""
 
-    def __init__(self, spec: BackboneSpec) -> None:
+    def __init__(self, spec: BackboneSpec, network: nn.Module) -> None:
         super().__init__(spec)
-        from transformers import ResNetBackbone, ResNetConfig
-
-        # The configuration holds only the stages we use, so no layer is built, loaded or trained in vain.
-        self.network = ResNetBackbone(ResNetConfig(**spec.settings))
+        self.network: Any = network
 
     @property
     def blocks(self) -> list[nn.Module]:
@@ -51,3 +50,11 @@ class ResNet(Backbone):
     def grid_size(self, image_size: Size) -> Size:
         """Every strided layer rounds up, so partial cells at the border count."""
         return -(-image_size[0] // self.stride), -(-image_size[1] // self.stride)
+
+
+def build_resnet(spec: BackboneSpec) -> ResNet:
+    """A randomly initialised ResNet of the registry."""
+    from transformers import ResNetBackbone, ResNetConfig
+
+    # The configuration holds only the stages we use, so no layer is built, loaded or trained in vain.
+    return ResNet(spec, ResNetBackbone(ResNetConfig(**spec.settings)))

@@ -36,9 +36,7 @@ def fetch_weights(spec: BackboneSpec, progress: Progress | bool = True) -> Path:
     source = spec.source
     if path := find_weights(spec):
         if source.sha256 and not (found := sha256(path)).startswith(source.sha256):
-            raise WeightsError(
-                f"{path} is damaged: its SHA-256 is {found}, expected {source.sha256}; delete it"
-            )
+            raise WeightsError(f"{path} is damaged: its SHA-256 is {found}, expected {source.sha256}; delete it")
         return path
     if source.url is None:
         raise WeightsError(
@@ -94,9 +92,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 def check_fit(backbone: Backbone, tensors: dict[str, Tensor], path: Path) -> None:
     """Refuse tensors that are not exactly those of the backbone; says which keys are at fault."""
-    own = {
-        key: value for key, value in backbone.state_dict().items() if not key.endswith("num_batches_tracked")
-    }
+    own = {key: value for key, value in backbone.state_dict().items() if not key.endswith("num_batches_tracked")}
     given = {key: value for key, value in tensors.items() if not key.endswith("num_batches_tracked")}
     faults = {
         "missing": [key for key in own if key not in given],

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+import transformers
+
+from simsc.errors import ConfigError, WeightsError
+from simsc.models.backbones import build_backbone
+
+SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
+
+
+@pytest.fixture(autouse=True)
+def offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    import huggingface_hub.constants
+
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+
+
+def saved(model: transformers.PreTrainedModel, folder: Path) -> str:
+    model.save_pretrained(folder)
+    return f"hf:{folder}"
+
+
+@pytest.mark.parametrize(
+    ("config", "model"),
+    [
+        (transformers.ViTConfig(**SMALL, intermediate_size=64, image_size=64), transformers.ViTModel),
+        (transformers.Dinov2Config(**SMALL, image_size=56), transformers.Dinov2Model),
+        (transformers.Dinov2WithRegistersConfig(**SMALL, image_size=64), transformers.Dinov2WithRegistersModel),
+        (transformers.DINOv3ViTConfig(**SMALL, intermediate_size=64), transformers.DINOv3ViTModel),
+    ],
+    ids=["vit", "dinov2", "dinov2-registers", "dinov3"],
+)
+def test_transformers_of_the_hub(tmp_path: Path, config, model) -> None:
+    network = model(config).eval()
+    backbone = build_backbone(saved(network, tmp_path))
+    side = 4 * config.patch_size
+    assert backbone.num_blocks == 2
+    assert backbone.stride == config.patch_size
+    batch = torch.rand(1, 3, side, side)
+    with torch.no_grad():
+        tokens = network(backbone.normalize(batch)).last_hidden_state[:, -16:]
+        torch.testing.assert_close(backbone(batch), tokens.transpose(1, 2).reshape(1, 32, 4, 4))
+
+
+def test_resnet_of_the_hub_is_cut_before_its_fourth_stage(tmp_path: Path) -> None:
+    config = transformers.ResNetConfig(embedding_size=8, hidden_sizes=[16, 32, 64, 128], depths=[1, 1, 2, 1])
+    network = transformers.ResNetModel(config).eval()
+    backbone = build_backbone(saved(network, tmp_path))
+    batch = torch.rand(1, 3, 64, 64)
+    with torch.no_grad():
+        expected = network(backbone.normalize(batch), output_hidden_states=True).hidden_states[3]
+        torch.testing.assert_close(backbone(batch), expected)
+    assert (backbone.channels, backbone.stride, backbone.stage_blocks()) == (64, 16, 2)
+    assert len(backbone.network.encoder.stages) == 3
+
+
+def test_any_other_backbone_is_used_whole(tmp_path: Path) -> None:
+    config = transformers.ConvNextConfig(depths=[1, 1, 1, 1], hidden_sizes=[8, 16, 24, 32])
+    backbone = build_backbone(saved(transformers.ConvNextModel(config), tmp_path))
+    batch = torch.rand(1, 3, 64, 96)
+    expected = backbone(batch)
+    assert expected.shape == (1, 32, 2, 3)
+    assert backbone.grid_size((64, 96)) == (2, 3)
+    backbone.tail_blocks = 1
+    torch.testing.assert_close(backbone(batch), expected)
+    assert backbone.tail_modules() == [backbone.network]
+
+
+def test_preprocessor_gives_mean_and_std(tmp_path: Path) -> None:
+    name = saved(transformers.ViTModel(transformers.ViTConfig(**SMALL, intermediate_size=64)), tmp_path)
+    processor = {"image_mean": [0.5, 0.5, 0.5], "image_std": [0.25, 0.25, 0.25]}
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps(processor))
+    spec = build_backbone(name).spec
+    assert spec.mean == (0.5, 0.5, 0.5)
+    assert spec.std == (0.25, 0.25, 0.25)
+
+
+def test_random_weights_are_seeded(tmp_path: Path) -> None:
+    name = saved(transformers.ViTModel(transformers.ViTConfig(**SMALL, intermediate_size=64)), tmp_path)
+    first, second = (build_backbone(name, None, seed=1).state_dict() for _ in range(2))
+    assert all(torch.equal(first[key], second[key]) for key in first)
+
+
+def test_unreachable_repository_is_one_sentence() -> None:
+    with pytest.raises(WeightsError, match=r"cannot load https://huggingface.co/nobody/nothing"):
+        build_backbone("hf:nobody/nothing")
+
+
+def test_models_without_feature_maps_are_refused(tmp_path: Path) -> None:
+    transformers.BertConfig().save_pretrained(tmp_path)
+    with pytest.raises(ConfigError, match="type 'bert' give no feature maps"):
+        build_backbone(f"hf:{tmp_path}")

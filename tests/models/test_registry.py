@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from simsc.errors import ConfigError
+from simsc.models.entries import ENTRIES
+from simsc.models.registry import find_backbone, list_backbones
+
+
+def test_holds_the_backbones_of_the_paper_and_of_today() -> None:
+    paper = {"resnet50.tv_in1k", "resnet101.tv_in1k", "vit_base_patch8.dino", "vit_base_patch16.ibot"}
+    today = {f"vit_{size}_patch14.dinov2{reg}" for size in ("small", "base", "large") for reg in ("", "_reg4")}
+    today |= {"vit_small_patch16.dino", "vit_small_patch8.dino", "vit_base_patch16.dino"}
+    today |= {"vit_small_patch16.dinov3", "vit_base_patch16.dinov3"}
+    assert set(list_backbones()) == paper | today | {"resnet50.v1_in1k"}
+
+
+def test_names_and_aliases_are_unique() -> None:
+    names = [name for spec in ENTRIES for name in (spec.name, *spec.aliases)]
+    assert len(names) == len(set(names))
+
+
+def test_files_are_unique_so_that_downloads_do_not_collide() -> None:
+    assert len({spec.source.file for spec in ENTRIES}) == len(ENTRIES)
+
+
+@pytest.mark.parametrize(
+    ("alias", "name"),
+    [
+        ("resnet50", "resnet50.tv_in1k"),
+        ("dino-vitb8", "vit_base_patch8.dino"),
+        ("ibot-vitb16", "vit_base_patch16.ibot"),
+        ("dinov2-small", "vit_small_patch14.dinov2"),
+        ("dinov2-base-reg", "vit_base_patch14.dinov2_reg4"),
+        ("dinov3-base", "vit_base_patch16.dinov3"),
+    ],
+)
+def test_aliases(alias: str, name: str) -> None:
+    assert find_backbone(alias) is find_backbone(name)
+
+
+def test_patterns_match_names_and_aliases() -> None:
+    assert list_backbones("resnet*") == ["resnet50.tv_in1k", "resnet50.v1_in1k", "resnet101.tv_in1k"]
+    assert list_backbones("ibot-*") == ["vit_base_patch16.ibot"]
+    assert list_backbones("nothing*") == []
+
+
+@pytest.mark.parametrize("spec", ENTRIES, ids=lambda spec: spec.name)
+def test_default_input_is_a_whole_number_of_cells(spec) -> None:
+    assert spec.input_size % spec.stride == 0
+    assert abs(spec.input_size - 256) < spec.stride
+
+
+@pytest.mark.parametrize("spec", ENTRIES, ids=lambda spec: spec.name)
+def test_checksums_are_hexadecimal(spec) -> None:
+    if spec.source.sha256 is not None:
+        assert len(spec.source.sha256) in (8, 64)
+        int(spec.source.sha256, 16)
+
+
+def test_misspelt_name_suggests_the_nearest() -> None:
+    with pytest.raises(ConfigError, match="did you mean 'resnet50'"):
+        find_backbone("resnet5O")
+
+
+def test_looking_up_names_imports_no_torch() -> None:
+    code = "import simsc.models.registry as r, sys; r.find_backbone('resnet50'); print('torch' in sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "False"
