@@ -16,7 +16,7 @@ POINTS = (
 
 def build(draws: Draws) -> Model:
     """An aeroplane in flight."""
-    model = Model()
+    model = Model(airborne=True)
     base = draws.pick((WHITE, (0.8, 0.82, 0.85), draws.colour(saturation=(0.1, 0.5), value=(0.8, 1.0))))
     accent = draws.colour(saturation=(0.65, 1.0), value=(0.45, 0.9))
     radius = draws.uniform(0.1, 0.145)

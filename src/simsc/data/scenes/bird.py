@@ -20,6 +20,7 @@ def build(draws: Draws) -> Model:
     coat = Look(draws.colour(), draws.colour((0.05, 0.17), (0.05, 0.5), (0.8, 1.0)), "belly", 5, draws.uniform(0, 0.5))
     wing = Look(draws.colour(saturation=(0.3, 0.8), value=(0.25, 0.8)), draws.colour(), "bands", draws.uniform(7, 11))
     flying = draws.chance(0.45)
+    model.airborne = flying
     body = ROOT.joint((0, 0.5, 0), z=draws.uniform(0, 18) if flying else draws.uniform(22, 48))
     depth = draws.uniform(0.19, 0.25)
     model.ellipsoid(body, (0, 0, 0), (0.36, depth, depth * 0.92), coat)

@@ -19,7 +19,9 @@ def build(draws: Draws) -> Model:
     model = Model()
     tone = draws.colour((0.03, 0.085), (0.25, 0.6), (0.4, 0.98))
     skin = Look(tone, gloss=0.06)
-    hair = Look(draws.pick((DARK, (0.25, 0.14, 0.07), (0.5, 0.3, 0.12), (0.85, 0.68, 0.35), (0.6, 0.6, 0.6), (0.55, 0.2, 0.08))))
+    hair = Look(
+        draws.pick((DARK, (0.25, 0.14, 0.07), (0.5, 0.3, 0.12), (0.85, 0.68, 0.35), (0.6, 0.6, 0.6), (0.55, 0.2, 0.08)))
+    )
     head = ROOT.joint((0, 0, 0), x=draws.uniform(-10, 10))
     wide = draws.uniform(0.2, 0.245)
     model.ellipsoid(head, (0, 0.03, 0), (0.25, 0.3, wide), skin)
@@ -33,8 +35,11 @@ def build(draws: Draws) -> Model:
         model.point(f"{name}_ear", head, (0.0, 0.0, side * (wide + 0.03)), 0.03)
     _hair(model, draws, hair, head, wide)
     model.limb(ROOT, (-0.04, -0.15, 0), (-0.06, -0.42, 0), (0.12, 0.13), skin)
-    shirt = Look(draws.colour(), draws.colour(), draws.pick(("plain", "bands", "stripes", "spots")), draws.uniform(9, 14))
-    model.ellipsoid(ROOT, (-0.07, -0.62, 0), (0.2, 0.24, 0.46), shirt, cuts=[(0, -1, 0, 0.3)])
+    shirt = Look(
+        draws.colour(), draws.colour(), draws.pick(("plain", "bands", "stripes", "spots")), draws.uniform(9, 14)
+    )
+    model.ellipsoid(ROOT, (-0.07, -0.62, 0), (0.2, 0.24, 0.42), shirt)
+    model.limb(ROOT, (-0.07, -0.65, 0), (-0.07, -1.6, 0), (0.22, 0.26), shirt)
     return model
 
 
@@ -91,5 +96,5 @@ def _hair(model: Model, draws: Draws, hair: Look, head: Frame, wide: float) -> N
             model.limb(head, (-0.06, 0.1, side * wide), (-0.08, -0.36, side * wide * 1.05), (0.09, 0.07), hair)
         model.ellipsoid(head, (-0.16, -0.1, 0), (0.11, 0.34, wide * 1.1), hair)
     if style in ("short", "bald", "cap") and draws.chance(0.45):
-        beard = [(0, 1, 0, -0.3)]
+        beard = [(0, 1, 0, -0.42)]
         model.ellipsoid(head, (0.052, -0.12, 0), (0.19, 0.225, wide * 0.82), hair, cuts=beard)

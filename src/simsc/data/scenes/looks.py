@@ -91,7 +91,11 @@ def fur(draws: Draws) -> Look:
     """A coat: natural colour, and often stripes, spots, patches or a pale belly."""
     colour = draws.colour((0.04, 0.11), (0.15, 0.75), (0.35, 0.92))
     pale = draws.chance(0.5)
-    second = draws.colour((0.06, 0.12), (0.05, 0.3), (0.85, 1.0)) if pale else draws.colour((0.02, 0.1), (0.3, 0.6), (0.1, 0.22))
+    second = (
+        draws.colour((0.06, 0.12), (0.05, 0.3), (0.85, 1.0))
+        if pale
+        else draws.colour((0.02, 0.1), (0.3, 0.6), (0.1, 0.22))
+    )
     pattern = draws.pick(("plain", "stripes", "spots", "patches", "belly"))
     frequency, phase = draws.uniform(6, 10), draws.uniform(0, 4)
     if pattern == "belly":

@@ -81,10 +81,12 @@ class Model:
 
     Attributes:
         points: name -> position ``(3,)`` and how far it may lie under the surface that shows it.
+        airborne: whether it flies; then it casts no shadow.
     """
 
     parts: list[Part | Bar] = field(default_factory=list)
     points: dict[str, tuple[np.ndarray, float]] = field(default_factory=dict)
+    airborne: bool = False
 
     def point(self, name: str, frame: Frame, at: Vector, under: float = 0.05) -> None:
         """Name the place ``at`` of a frame."""
@@ -133,6 +135,6 @@ def _frustum(top: tuple[float, float], shift: tuple[float, float]) -> tuple[np.n
             normal = [0.0, -side * slope, 0.0, side * (side + slope)]
             normal[axis] = side
             planes.append(normal)
-    corners = [(x, -1.0, z) for x, z in combinations((-1, 1), repeat=2)]
-    corners += [(x * top[0] + shift[0], 1.0, z * top[1] + shift[1]) for x, z in combinations((-1, 1), repeat=2)]
+    corners = [(x, -1.0, z) for x, z in combinations((-1.0, 1.0), repeat=2)]
+    corners += [(x * top[0] + shift[0], 1.0, z * top[1] + shift[1]) for x, z in combinations((-1.0, 1.0), repeat=2)]
     return np.array(planes), np.array(corners)

@@ -53,7 +53,9 @@ def image_ref(category: str, index: int, split: str, size: int) -> ImageRef:
     """A picture that is drawn when it is loaded, in any process."""
     render = partial(render_image, category, index, split, size)
     name = split if size == 256 else f"{split}-{size}"
-    return ImageRef(f"scenes/{name}/{category}/{index:04d}", scene_geometry(category, index, split, size).size, render=render)
+    return ImageRef(
+        f"scenes/{name}/{category}/{index:04d}", scene_geometry(category, index, split, size).size, render=render
+    )
 
 
 def _category_pairs(category: str, split: str, images: int, wanted: int, size: int) -> list[Pair]:

@@ -9,10 +9,11 @@ import numpy as np
 
 from simsc.coordinates import Size
 from simsc.data.scenes.frames import transform
-from simsc.data.scenes.solids import NOWHERE, Block
+from simsc.data.scenes.solids import NOWHERE, Block, dot
 
 SAMPLES = 2  # per pixel and axis
 _LIGHT = np.array([-0.45, -0.7, 0.56], dtype=np.float32)
+_AMBIENT, _SKY, _SUN = np.float32(0.5), np.float32(0.1), np.float32(0.56)
 _HALFWAY = np.array([-0.255, -0.396, 0.882], dtype=np.float32)  # between the light and the viewer
 Buffers = tuple[np.ndarray, np.ndarray]
 
@@ -40,15 +41,15 @@ def rasterise(blocks: Sequence[Block], size: Size) -> Buffers:
 def shade(blocks: Sequence[Block], buffers: Buffers, background: np.ndarray) -> np.ndarray:
     """The picture ``(H, W, 3)`` uint8: lit blocks over the background ``(H, W, 3)`` uint8."""
     canvas = background.repeat(SAMPLES, axis=0).repeat(SAMPLES, axis=1)
-    size = background.shape[0], background.shape[1]
-    for number, block in enumerate(blocks):
-        window = _window(block, size)
-        rows, columns = np.nonzero(buffers[1][window] == number)
-        if rows.size == 0:
-            continue
-        x, y = _offsets(block, window)
-        z = buffers[0][window][rows, columns] - np.float32(block.centre[2])
-        canvas[window][rows, columns] = _lit(block, np.stack([x[columns], y[rows], z], axis=1))
+    samples, depth, index = canvas.reshape(-1, 3), buffers[0].ravel(), buffers[1].ravel()
+    order = np.argsort(index, kind="stable")  # brings the samples of each block together
+    bounds = np.searchsorted(index[order], np.arange(len(blocks) + 1))
+    for block, first, last in zip(blocks, bounds[:-1], bounds[1:], strict=True):
+        if first < last:
+            mine = order[first:last]
+            rows, columns = np.divmod(mine, canvas.shape[1])
+            x, y = _place(columns, block.centre[0]), _place(rows, block.centre[1])
+            samples[mine] = _lit(block, x, y, depth[mine] - np.float32(block.centre[2]))
     return _average(canvas)
 
 
@@ -69,31 +70,29 @@ def depth_at(blocks: Sequence[Block], x: np.ndarray, y: np.ndarray) -> np.ndarra
     return best
 
 
-def _lit(block: Block, offsets: np.ndarray) -> np.ndarray:
-    normals = block.normals(offsets)
-    length = np.sqrt((normals * normals) @ np.ones(3, dtype=np.float32)) + np.float32(1e-12)
-    normals = normals / length[:, None]
-    light = np.maximum(_along(normals, _LIGHT), 0)
-    sky = (1 - normals[:, 1]) * np.float32(0.5)
-    rim = np.minimum(normals[:, 2] * np.float32(2.2) + np.float32(0.45), 1)
-    strength = (np.float32(0.36) + np.float32(0.2) * sky + np.float32(0.58) * light) * np.maximum(rim, np.float32(0.4))
-    position = transform(block.to_part.astype(np.float32), offsets)
-    colours = block.look.albedo(position) * strength[:, None]
+def _lit(block: Block, x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
+    normal = block.normals(x, y, z)
+    shrink = 1 / (np.sqrt(dot(normal, normal)) + np.float32(1e-12))
+    normal = tuple(part * shrink for part in normal)
+    strength = _AMBIENT - _SKY * normal[1] + _SUN * np.maximum(dot(normal, _LIGHT), 0)
+    # Surfaces seen at a grazing angle darken, which draws an outline around every part.
+    strength *= np.clip(normal[2] * np.float32(1.6) + np.float32(0.55), np.float32(0.55), 1)
+    if block.look.pattern == "plain":
+        colours = strength[:, None] * np.asarray(block.look.colour, dtype=np.float32)
+    else:
+        position = transform(block.to_part.astype(np.float32), np.stack([x, y, z], axis=1))
+        colours = strength[:, None] * block.look.albedo(position)
     if block.look.gloss > 0:
-        shine = np.maximum(_along(normals, _HALFWAY), 0)
+        shine = np.maximum(dot(normal, _HALFWAY), 0)
         for _ in range(5):
             shine = shine * shine
-        colours = colours + (np.float32(block.look.gloss) * shine)[:, None]
-    return (np.clip(colours, 0, 1) * np.float32(255) + np.float32(0.5)).astype(np.uint8)
-
-
-def _along(normals: np.ndarray, direction: np.ndarray) -> np.ndarray:
-    return normals[:, 0] * direction[0] + normals[:, 1] * direction[1] + normals[:, 2] * direction[2]
+        colours += (np.float32(block.look.gloss) * shine)[:, None]
+    return (np.minimum(colours, 1) * np.float32(255) + np.float32(0.5)).astype(np.uint8)
 
 
 def _average(canvas: np.ndarray) -> np.ndarray:
-    wide = canvas.astype(np.uint16)
-    total = wide[0::2, 0::2] + wide[1::2, 0::2] + wide[0::2, 1::2] + wide[1::2, 1::2]
+    rows = np.add(canvas[0::2], canvas[1::2], dtype=np.uint16)
+    total = rows[:, 0::2] + rows[:, 1::2]
     return ((total + 2) >> 2).astype(np.uint8)
 
 
@@ -105,7 +104,9 @@ def _window(block: Block, size: Size) -> tuple[slice, slice]:
 
 
 def _offsets(block: Block, window: tuple[slice, slice]) -> tuple[np.ndarray, np.ndarray]:
-    rows, columns = (np.arange(part.start, part.stop, dtype=np.float64) for part in window)
-    x = (columns + 0.5) / SAMPLES - 0.5 - block.centre[0]
-    y = (rows + 0.5) / SAMPLES - 0.5 - block.centre[1]
-    return x.astype(np.float32), y.astype(np.float32)
+    rows, columns = (np.arange(part.start, part.stop) for part in window)
+    return _place(columns, block.centre[0]), _place(rows, block.centre[1])
+
+
+def _place(samples: np.ndarray, centre: float) -> np.ndarray:
+    return ((samples + 0.5) / SAMPLES - (0.5 + centre)).astype(np.float32)

@@ -23,12 +23,24 @@ Range = tuple[float, float]
 
 @dataclass(frozen=True)
 class Kind:
-    """How a category is built and photographed: ranges of yaw and pitch in degrees, and its settings."""
+    """How a category is built and photographed.
+
+    Attributes:
+        yaws, pitch, roll: ranges in degrees; see :meth:`Camera.looking`.
+        settings: where it stands.
+        fill: share of the picture that it takes.
+        level: place between the picture's upper (0) and lower (1) edge.
+        closeup: whether only the extent of its key-points has to fit.
+    """
 
     module: ModuleType
     yaws: tuple[Range, ...]
     pitch: Range
-    settings: tuple[str, ...]
+    roll: float
+    settings: tuple[str, ...] = ("outdoors",)
+    fill: Range = (0.6, 0.94)
+    level: Range = (0.2, 0.9)
+    closeup: bool = False
 
     @property
     def build(self) -> Callable[[Draws], Model]:
@@ -37,13 +49,22 @@ class Kind:
 
 
 _KINDS = {
-    "quadruped": Kind(quadruped, ((-35, 25), (-205, -145), (-70, -35), (-145, -110)), (-2, 22), ("outdoors",)),
-    "bird": Kind(bird, ((-45, 25), (-205, -135), (-75, -45), (-135, -105)), (-5, 25), ("outdoors", "sky")),
-    "car": Kind(car, ((-60, -8), (-172, -120), (-60, 20), (-200, -120), (130, 165)), (6, 26), ("outdoors",)),
-    "aeroplane": Kind(aeroplane, ((-60, 35), (-215, -120)), (-28, 42), ("sky", "sky", "outdoors")),
-    "chair": Kind(chair, ((-75, -15), (-165, -105), (-80, 30)), (8, 32), ("indoors",)),
-    "face": Kind(face, ((-125, -55), (-140, -40), (-105, -75)), (-14, 16), ("indoors", "outdoors", "sky")),
-}  # fmt: skip
+    "quadruped": Kind(quadruped, ((-35, 25), (-205, -145), (-70, -35), (-145, -110)), (-2, 20), 3),
+    "bird": Kind(bird, ((-45, 25), (-205, -135), (-75, -45), (-135, -105)), (-5, 25), 5),
+    "car": Kind(car, ((-60, -8), (-172, -120), (-60, 20), (-200, -120), (130, 165)), (4, 20), 1.5),
+    "aeroplane": Kind(aeroplane, ((-60, 35), (-215, -120)), (-28, 42), 15),
+    "chair": Kind(chair, ((-75, -15), (-165, -105), (-80, 30)), (8, 30), 2, ("indoors",)),
+    "face": Kind(
+        face,
+        ((-125, -55), (-140, -40), (-105, -75)),
+        (-14, 16),
+        8,
+        ("indoors", "outdoors"),
+        (0.5, 0.74),
+        (0.3, 0.6),
+        True,
+    ),
+}
 CATEGORIES: tuple[str, ...] = tuple(_KINDS)
 POINT_NAMES: dict[str, tuple[str, ...]] = {name: kind.module.POINTS for name, kind in _KINDS.items()}
 SPLITS = ("train", "val", "test")
@@ -105,15 +126,14 @@ def render_scene(category: str, index: int, *, split: str = "train", size: int =
     """
     geometry = scene_geometry(category, index, split, size)
     draws = Draws("simsc-scenes", split, category, index, "surroundings")
-    backdrop = surroundings.backdrop(draws, geometry.size, geometry.setting, geometry.feet)
-    behind = surroundings.clutter(draws, geometry.size, geometry.setting)
+    horizon = surroundings.horizon_above(draws, geometry.size, geometry.feet)
+    backdrop = surroundings.backdrop(draws, geometry.size, geometry.setting, horizon, geometry.feet)
+    behind = surroundings.clutter(draws, geometry.size, geometry.setting, horizon)
     blocks = [*behind, *geometry.blocks, *geometry.before]
     buffers = rasterise(blocks, geometry.size)
     mask = cover(buffers[1], len(behind), len(behind) + len(geometry.blocks))
     image = shade(blocks, buffers, backdrop)
-    return Scene(
-        category, image, geometry.points, geometry.visible, POINT_NAMES[category], geometry.box, mask
-    )
+    return Scene(category, image, geometry.points, geometry.visible, POINT_NAMES[category], geometry.box, mask)
 
 
 @lru_cache(maxsize=2048)
@@ -125,22 +145,22 @@ def scene_geometry(category: str, index: int, split: str, size: int) -> Geometry
     camera, frame_size = _photograph(model, kind, draws, size)
     blocks = model.seen(camera)
     box = _box(blocks, frame_size)
-    before = surroundings.occluder(draws, frame_size, box) if draws.chance(0.2) else []
+    before = surroundings.occluder(draws, frame_size, box, model.airborne) if draws.chance(0.2) else []
     points, visible = _points(model, POINT_NAMES[category], camera, [*blocks, *before], frame_size)
-    setting = draws.pick(kind.settings)
-    feet = None if category in ("aeroplane", "face") else _feet(blocks)
+    setting = draws.pick(("sky", "sky", "outdoors")) if model.airborne else draws.pick(kind.settings)
+    feet = None if model.airborne or category == "face" else _feet(blocks)
     return Geometry(frame_size, points, visible, box, blocks, before, setting, feet)
 
 
 def _photograph(model: Model, kind: Kind, draws: Draws, size: int) -> tuple[Camera, Size]:
     camera = Camera.looking(
-        draws.uniform(*draws.pick(kind.yaws)), draws.uniform(*kind.pitch), draws.uniform(-6, 6)
+        draws.uniform(*draws.pick(kind.yaws)), draws.uniform(*kind.pitch), draws.uniform(-kind.roll, kind.roll)
     )
-    x0, y0, x1, y1 = _union(model.seen(camera))
+    x0, y0, x1, y1 = _subject(model, camera, kind.closeup)
     height, width = draws.pick(((size, size), (size * 3 // 4, size), (size, size * 3 // 4), (size * 7 // 8, size)))
-    scale = draws.uniform(0.58, 0.92) * min(width / (x1 - x0), height / (y1 - y0))
+    scale = draws.uniform(*kind.fill) * min(width / (x1 - x0), height / (y1 - y0))
     room = np.array([width - scale * (x1 - x0), height - scale * (y1 - y0)])
-    share = np.array([draws.uniform(0.0, 1.0), draws.uniform(0.15, 0.85)])
+    share = np.array([draws.uniform(0.0, 1.0), draws.uniform(*kind.level)])
     corner = room * share - 0.5 - scale * np.array([x0, y0])
     return replace(camera, scale=scale, offset=np.array([corner[0], corner[1], 0.0])), (height, width)
 
@@ -153,6 +173,13 @@ def _points(
     x, y, z = places.T
     inside = (x >= 0) & (x <= size[1] - 1) & (y >= 0) & (y <= size[0] - 1)
     return places[:, :2].copy(), inside & (z + under >= depth_at(blocks, x, y))
+
+
+def _subject(model: Model, camera: Camera, closeup: bool) -> np.ndarray:
+    if not closeup:
+        return _union(model.seen(camera))
+    points = camera.project(np.stack([place for place, _ in model.points.values()]))[:, :2]
+    return np.concatenate([points.min(axis=0), points.max(axis=0)])
 
 
 def _union(blocks: list[Block]) -> np.ndarray:

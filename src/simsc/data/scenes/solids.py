@@ -12,11 +12,13 @@ from typing import Protocol
 
 import numpy as np
 
-from simsc.data.scenes.frames import transform
 from simsc.data.scenes.looks import Look
 
-NOWHERE = np.float32(-1e9)
-_FLAT = 1e-7
+NOWHERE = np.float32(-np.inf)
+_FLAT = 1e-7  # planes this steep are seen edge-on
+_TINY = np.float32(1e-12)
+_CLOSE = np.float32(1e-2)
+Triple = tuple[np.ndarray, ...]
 
 
 class Block(Protocol):
@@ -28,16 +30,19 @@ class Block(Protocol):
         look: the surface.
     """
 
-    centre: np.ndarray
-    to_part: np.ndarray
-    look: Look
+    @property
+    def centre(self) -> np.ndarray: ...  # noqa: D102
+    @property
+    def to_part(self) -> np.ndarray: ...  # noqa: D102
+    @property
+    def look(self) -> Look: ...  # noqa: D102
 
     def depth(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Nearest z at offsets x, y (broadcast), ``NOWHERE`` beside the block."""
         ...
 
-    def normals(self, offsets: np.ndarray) -> np.ndarray:
-        """Outward directions ``(n, 3)``, not normalised, at surface offsets ``(n, 3)``."""
+    def normals(self, x: np.ndarray, y: np.ndarray, z: np.ndarray) -> Triple:
+        """Outward directions, not normalised, at surface offsets: x, y, z ``(n,)`` each."""
         ...
 
     def extent(self) -> np.ndarray:
@@ -75,26 +80,26 @@ class Solid:
             near, far = np.minimum(near, root - middle), np.maximum(far, -root - middle)
         return np.where(inside & (near >= far), near, NOWHERE)
 
-    def normals(self, offsets: np.ndarray) -> np.ndarray:
+    def normals(self, x: np.ndarray, y: np.ndarray, z: np.ndarray) -> Triple:
         """See :class:`Block`: the normal of the face, curved or flat, that lies nearest to each offset."""
-        best = np.full(len(offsets), np.inf, dtype=offsets.dtype)
-        result = np.zeros_like(offsets)
+        best = np.full_like(x, np.inf)
+        result: Triple = (x, y, z)
         if self.quadric is not None:
-            result = transform(self.quadric.astype(offsets.dtype), offsets)
-            best = np.abs(1 - _dot(result, offsets)) / (2 * np.sqrt(_dot(result, result)) + 1e-12)
-        for plane in self.planes.astype(offsets.dtype):
-            slack = np.abs(plane[3] - _dot(offsets, plane[:3])) / np.sqrt(_dot(plane[:3], plane[:3]))
+            a, b, c = self.quadric.astype(x.dtype)
+            result = tuple(x * row[0] + y * row[1] + z * row[2] for row in (a, b, c))
+            if len(self.planes):
+                best = np.abs(1 - dot(result, (x, y, z))) / (2 * np.sqrt(dot(result, result)) + _TINY)
+        for plane in self.planes.astype(x.dtype):
+            length = np.sqrt(dot(plane, plane))
+            slack = np.abs(plane[3] - dot(plane, (x, y, z))) / length
             nearer = slack < best
             best = np.where(nearer, slack, best)
-            result = np.where(nearer[:, None], plane[:3] * self._size(), result)
+            result = tuple(np.where(nearer, plane[i] / length, result[i]) for i in range(3))
         return result
 
     def extent(self) -> np.ndarray:
         """See :class:`Block`."""
         return self.reach + np.concatenate([self.centre[:2], self.centre[:2]])
-
-    def _size(self) -> np.float32:
-        return np.float32(np.abs(self.reach).max())
 
 
 @dataclass(frozen=True)
@@ -122,16 +127,15 @@ class Limb:
             return np.maximum(bar, _ball(x - ax, y - ay, x.dtype.type(self.radii[1])) + az)
         return np.maximum(bar, _ball(x, y, x.dtype.type(self.radii[0])))
 
-    def normals(self, offsets: np.ndarray) -> np.ndarray:
+    def normals(self, x: np.ndarray, y: np.ndarray, z: np.ndarray) -> Triple:
         """See :class:`Block`."""
-        x, y, z = offsets[:, 0], offsets[:, 1], offsets[:, 2]
         dx, dy, axis_z, _ = self._nearest(x, y)
-        bar = np.stack([dx, dy, np.maximum(z - axis_z, 0)], axis=1)
-        end = self.along.astype(offsets.dtype) if self.along[2] > 0 else np.zeros(3, dtype=offsets.dtype)
-        radius = self.radii[1] if self.along[2] > 0 else self.radii[0]
-        ball = offsets - end
-        on_ball = np.abs(_dot(ball, ball) - radius * radius) < 1e-2 * radius * radius
-        return np.where(on_ball[:, None], ball, bar)
+        bar = (dx, dy, np.maximum(z - axis_z, 0))
+        near_end = self.along.astype(x.dtype) if self.along[2] > 0 else np.zeros(3, dtype=x.dtype)
+        radius = x.dtype.type(self.radii[1] if self.along[2] > 0 else self.radii[0])
+        ball = (x - near_end[0], y - near_end[1], z - near_end[2])
+        on_ball = np.abs(dot(ball, ball) - radius * radius) < _CLOSE * radius * radius
+        return tuple(np.where(on_ball, round_, straight) for round_, straight in zip(ball, bar, strict=True))
 
     def extent(self) -> np.ndarray:
         """See :class:`Block`."""
@@ -146,9 +150,7 @@ class Limb:
         return x - share * ax, y - share * ay, share * az, radius
 
 
-def _between_planes(
-    planes: np.ndarray, x: np.ndarray, y: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _between_planes(planes: np.ndarray, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     near = np.asarray(np.inf, dtype=x.dtype)
     far, inside = -near, np.asarray(True)
     for a, b, c, d in planes.astype(x.dtype):
@@ -167,5 +169,6 @@ def _ball(dx: np.ndarray, dy: np.ndarray, radius: np.ndarray) -> np.ndarray:
     return np.where(square >= 0, np.sqrt(np.maximum(square, 0)), NOWHERE)
 
 
-def _dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return a[..., 0] * b[..., 0] + a[..., 1] * b[..., 1] + a[..., 2] * b[..., 2]
+def dot(a: Triple | np.ndarray, b: Triple | np.ndarray) -> np.ndarray:
+    """Scalar product over the first three entries, each of which may be an array."""
+    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]

@@ -12,38 +12,45 @@ from simsc.data.scenes.model import Model
 from simsc.data.scenes.solids import Block
 
 BEHIND, BEFORE = -1e4, 1e4
+Feet = tuple[float, float, float]
 
 
-def backdrop(draws: Draws, size: Size, setting: str, feet: tuple[float, float, float] | None) -> np.ndarray:
+def horizon_above(draws: Draws, size: Size, feet: Feet | None) -> float:
+    """Height of the horizon as a share of the picture, above the feet of an object on the ground."""
+    horizon = draws.uniform(0.3, 0.62)
+    return horizon if feet is None else max(0.12, min(horizon, feet[1] / size[0] - 0.12))
+
+
+def backdrop(draws: Draws, size: Size, setting: str, horizon: float, feet: Feet | None) -> np.ndarray:
     """The empty stage ``(H, W, 3)`` uint8.
 
     Args:
         draws: source of the choices.
         size: of the picture.
         setting: ``outdoors``, ``indoors`` or ``sky``.
+        horizon: share of the picture above the ground.
         feet: x, y and half width of the shadow on the ground, or None for an object in the air.
     """
     height, width = size
     y = (np.arange(height, dtype=np.float32) / height)[:, None, None]
-    horizon = draws.uniform(0.35, 0.62)
     picture = _upper(draws, y, setting) + np.zeros((1, width, 1), dtype=np.float32)
     if setting == "outdoors":
         _hills(draws, picture, horizon)
     if setting != "sky":
-        _ground(draws, picture, horizon + 0.04, setting)
+        _ground(draws, picture, horizon, setting)
     if feet is not None and setting != "sky":
         _shadow(picture, feet)
     rough, fine = _noise(draws, size, 9), _noise(draws, size, 60)
-    picture *= (np.float32(0.8) + np.float32(0.26) * rough + np.float32(0.14) * fine)[:, :, None]
+    picture *= (np.float32(0.84) + np.float32(0.22) * rough + np.float32(0.1) * fine)[:, :, None]
     return (np.clip(picture, 0, 1) * np.float32(255)).astype(np.uint8)
 
 
-def clutter(draws: Draws, size: Size, setting: str) -> list[Block]:
+def clutter(draws: Draws, size: Size, setting: str, horizon: float) -> list[Block]:
     """Things behind the object: trees, bushes and rocks; boxes and frames; clouds."""
     height, width = size
     blocks: list[Block] = []
     for _ in range(2 + draws.integer(4)):
-        at = (draws.uniform(0, width), height * draws.uniform(0.5, 0.75))
+        at = (draws.uniform(0, width), height * (horizon + draws.uniform(0.02, 0.2)))
         if setting == "sky":
             at = (at[0], height * draws.uniform(0.1, 0.95))
         scale = min(size) * draws.uniform(0.18, 0.5)
@@ -51,12 +58,12 @@ def clutter(draws: Draws, size: Size, setting: str) -> list[Block]:
     return blocks
 
 
-def occluder(draws: Draws, size: Size, box: np.ndarray) -> list[Block]:
+def occluder(draws: Draws, size: Size, box: np.ndarray, airborne: bool) -> list[Block]:
     """One thing in front of a part of the object, at the edge of its box ``(4,)``."""
     x = box[0] + (box[2] - box[0]) * draws.pick((draws.uniform(-0.05, 0.25), draws.uniform(0.75, 1.05)))
     scale = (box[3] - box[1]) * draws.uniform(0.35, 0.8)
-    setting = draws.pick(("outdoors", "indoors", "post"))
-    foot = box[3] + 0.06 * size[0]
+    setting = "sky" if airborne else draws.pick(("outdoors", "indoors", "post"))
+    foot = (box[1] + box[3]) / 2 if airborne else box[3] + 0.06 * size[0]
     return _thing(draws, setting).seen(_stand((x, foot), scale, BEFORE))
 
 
@@ -74,7 +81,9 @@ def _thing(draws: Draws, setting: str) -> Model:
     elif setting == "post":
         model.limb(ROOT, (0, -1, 0), (0, 3, 0), (0.13, 0.13), Look(draws.colour(), draws.colour(), "bands", 2.5))
     elif setting == "indoors":
-        look = Look(draws.colour(), draws.colour(), draws.pick(("plain", "stripes", "spots", "bands")), draws.uniform(3, 6))
+        look = Look(
+            draws.colour(), draws.colour(), draws.pick(("plain", "stripes", "spots", "bands")), draws.uniform(3, 6)
+        )
         half = (draws.uniform(0.15, 0.4), draws.uniform(0.2, 0.5), draws.uniform(0.15, 0.4))
         model.block(ROOT, (0, half[1], 0), half, look, (draws.uniform(0.6, 1.0), draws.uniform(0.6, 1.0)))
     else:
@@ -108,7 +117,11 @@ def _upper(draws: Draws, y: np.ndarray, setting: str) -> np.ndarray:
         low = high = _vector(draws.colour(saturation=(0.08, 0.4), value=(0.55, 0.95)))
     else:
         high = _vector(draws.colour((0.52, 0.64), (0.3, 0.75), (0.65, 0.98)))
-        low = _vector(draws.pick((draws.colour((0.5, 0.6), (0.05, 0.2), (0.9, 1.0)), draws.colour((0.02, 0.12), (0.1, 0.4), (0.9, 1.0)))))
+        low = _vector(
+            draws.pick(
+                (draws.colour((0.5, 0.6), (0.05, 0.2), (0.9, 1.0)), draws.colour((0.02, 0.12), (0.1, 0.4), (0.9, 1.0)))
+            )
+        )
     return high * (1 - y) + low * y
 
 
@@ -134,7 +147,7 @@ def _ground(draws: Draws, picture: np.ndarray, horizon: float, setting: str) -> 
         picture[max(0, first - 4) : first] = colour * np.float32(0.6)
 
 
-def _shadow(picture: np.ndarray, feet: tuple[float, float, float]) -> None:
+def _shadow(picture: np.ndarray, feet: Feet) -> None:
     x, y, half = feet
     columns = (np.arange(picture.shape[1], dtype=np.float32)[None, :] - np.float32(x)) / np.float32(half)
     rows = (np.arange(picture.shape[0], dtype=np.float32)[:, None] - np.float32(y)) / np.float32(half * 0.22)
