@@ -59,7 +59,7 @@ def info(name: Name, root: Root = None, as_json: AsJson = False) -> None:
     _print_categories(report)
     for label, text in facts.items():
         if text and label != "title":
-            _print(f"[dim]{label}:[/dim] {text}")
+            _print(text, label)
     return None
 
 
@@ -133,7 +133,7 @@ def _print_report(report: Report, title: str) -> None:
         table.add_row(split, *(f"{number:,}" for number in numbers))
     _print(table)
     for split, reason in report.absent.items():
-        _print(f"[yellow]{split} is absent:[/yellow] {reason}")
+        _print(reason, f"{split} is absent", "yellow")
 
 
 def _print_categories(report: Report) -> None:
@@ -147,9 +147,9 @@ def _print_categories(report: Report) -> None:
 
 def _print_problems(problems: list[str]) -> None:
     for problem in problems:
-        _print(f"[red]problem:[/red] {problem}")
+        _print(problem, "problem", "red")
     if not problems:
-        _print("[green]no problems found[/green]")
+        _print("no problems found")
 
 
 def _table(title: str, *columns: str) -> Any:
@@ -162,10 +162,14 @@ def _table(title: str, *columns: str) -> Any:
     return table
 
 
-def _print(value: Any) -> None:
+def _print(value: Any, label: str = "", style: str = "dim") -> None:
+    """Print a table, or a sentence after a coloured label; brackets in sentences are not markup."""
     from rich.console import Console
+    from rich.text import Text
 
-    Console(soft_wrap=isinstance(value, str)).print(value, highlight=False)
+    if isinstance(value, str):
+        value = Text.assemble((f"{label}: ", style), value) if label else Text(value)
+    Console(soft_wrap=isinstance(value, Text)).print(value)
 
 
 def _print_json(value: Any) -> None:
