@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -70,3 +71,10 @@ def test_looking_up_names_imports_no_torch() -> None:
     code = "import simsc.models.registry as r, sys; r.find_backbone('resnet50'); print('torch' in sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize("spec", ENTRIES, ids=lambda spec: spec.name)
+def test_the_documentation_states_the_same_facts(spec) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "models.md").read_text(encoding="utf-8")
+    facts = (f"`{spec.name}`", f"`{spec.aliases[0]}`", spec.channels, spec.stride, spec.input_size, spec.licence)
+    assert f"| {' | '.join(map(str, facts))} |" in text

@@ -1,0 +1,110 @@
+"""``simsc models``: which backbones exist, what they need, and where their weights are."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from simsc.models.registry import HUB_PREFIX, BackboneSpec, find_backbone, list_backbones
+
+app = typer.Typer(help="Backbones and their weights.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(help="A name or alias of `simsc models list`.")]
+Pattern = Annotated[str, typer.Argument(help="Shell pattern for names and aliases, such as '*dino*'.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+
+
+@app.command("list", epilog="Example: simsc models list '*dino*'")
+def list_command(pattern: Pattern = "*", as_json: AsJson = False) -> None:
+    """List the backbones of the registry."""
+    specs = [find_backbone(name) for name in list_backbones(pattern)]
+    if as_json:
+        typer.echo(json.dumps([_facts(spec) for spec in specs], indent=2))
+        return
+    if not specs:
+        typer.echo(f"no backbone matches '{pattern}'; `simsc models list` shows all", err=True)
+        return
+    from rich.console import Console
+
+    Console().print(_table(specs))
+
+
+@app.command(epilog="Example: simsc models info dinov2-small")
+def info(name: Name, as_json: AsJson = False) -> None:
+    """Show everything known about one backbone, and where its weights are or would go."""
+    spec = find_backbone(name)
+    facts = {**_facts(spec), "parameters": _parameters(spec)}
+    if as_json:
+        typer.echo(json.dumps(facts, indent=2))
+        return
+    for key, value in facts.items():
+        typer.echo(f"{key.replace('_', ' '):16}{_as_text(value)}")
+
+
+@app.command(epilog="Example: simsc models fetch dino-vitb8")
+def fetch(name: Name) -> None:
+    """Download the weights of a backbone, or continue a download that was interrupted."""
+    if name.startswith(HUB_PREFIX):
+        from simsc.models.backbones import build_backbone
+
+        build_backbone(name)
+        typer.echo(f"{name} is in the cache of the hub")
+        return
+    from simsc.models.weights import fetch_weights
+
+    typer.echo(str(fetch_weights(find_backbone(name))))
+
+
+def _facts(spec: BackboneSpec) -> dict[str, Any]:
+    from simsc.models.weights import find_weights, weights_path
+
+    found = find_weights(spec)
+    return {
+        "name": spec.name,
+        "aliases": list(spec.aliases),
+        "channels": spec.channels,
+        "stride": spec.stride,
+        "blocks": spec.blocks,
+        "input_size": spec.input_size,
+        "mean": list(spec.mean),
+        "std": list(spec.std),
+        "licence": spec.licence,
+        "source": spec.source.address,
+        "hub": spec.source.hub,
+        "sha256": spec.source.sha256,
+        "weights": str(found) if found else None,
+        "weights_go_to": str(weights_path(spec)),
+    }
+
+
+def _table(specs: list[BackboneSpec]) -> Any:
+    from rich.table import Table
+
+    from simsc.models.weights import find_weights
+
+    table = Table(box=None, pad_edge=False)
+    for title in ("name", "alias", "channels", "stride", "input", "licence", "weights here"):
+        table.add_column(title, justify="right" if title in ("channels", "stride", "input") else "left", no_wrap=True)
+    for spec in specs:
+        numbers = (str(spec.channels), str(spec.stride), str(spec.input_size))
+        table.add_row(spec.name, ", ".join(spec.aliases), *numbers, spec.licence, "yes" if find_weights(spec) else "no")
+    return table
+
+
+def _parameters(spec: BackboneSpec) -> int:
+    import torch
+
+    from simsc.models.backbones import from_spec
+
+    with torch.device("meta"):  # sizes only: no memory, no initialisation
+        return sum(parameter.numel() for parameter in from_spec(spec).parameters())
+
+
+def _as_text(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, list):
+        return ", ".join(str(item) for item in value) or "-"
+    return f"{value:,}" if isinstance(value, int) and value > 9999 else str(value)

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from simsc.cli.models import app
+from simsc.errors import ConfigError, WeightsError
+from simsc.models.registry import find_backbone, list_backbones
+from simsc.models.weights import weights_path
+
+run = CliRunner().invoke
+
+
+@pytest.fixture(autouse=True)
+def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SIMSC_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("SIMSC_SHARED", str(tmp_path / "shared"))
+
+
+def put_file(name: str) -> Path:
+    path = weights_path(find_backbone(name))
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"weights")
+    return path
+
+
+def test_list_shows_all_and_filters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+    text = run(app, ["list"]).output
+    assert all(name in text for name in list_backbones())
+    filtered = run(app, ["list", "*ibot*"]).output
+    assert "vit_base_patch16.ibot" in filtered
+    assert "resnet" not in filtered
+
+
+def test_list_without_a_match_says_so() -> None:
+    result = run(app, ["list", "nothing*"])
+    assert result.exit_code == 0
+    assert "no backbone matches 'nothing*'" in result.output
+
+
+def test_list_as_json_tells_what_is_here() -> None:
+    path = put_file("ibot-vitb16")
+    facts = {entry["name"]: entry for entry in json.loads(run(app, ["list", "--json"]).output)}
+    assert facts["vit_base_patch16.ibot"]["weights"] == str(path)
+    assert facts["resnet50.tv_in1k"]["weights"] is None
+
+
+def test_info_has_every_fact() -> None:
+    facts = json.loads(run(app, ["info", "resnet50-v1", "--json"]).output)
+    assert facts["name"] == "resnet50.v1_in1k"
+    assert (facts["stride"], facts["channels"], facts["input_size"], facts["licence"]) == (16, 1024, 256, "MIT")
+    assert facts["parameters"] == 8_543_296  # the network up to its third stage
+    assert facts["source"] == "no public address"
+    assert facts["weights_go_to"] == str(weights_path(find_backbone("resnet50-v1")))
+    assert "8,543,296" in run(app, ["info", "resnet50-v1"]).output
+
+
+def test_fetch_prints_the_path_of_a_file_that_is_here() -> None:
+    path = put_file("ibot-vitb16")
+    assert run(app, ["fetch", "ibot-vitb16"]).output.strip() == str(path)
+
+
+def test_errors_are_left_to_the_command_line() -> None:
+    assert isinstance(run(app, ["info", "resnet5O"]).exception, ConfigError)
+    assert isinstance(run(app, ["fetch", "dinov3-small"]).exception, WeightsError)
+
+
+@pytest.mark.parametrize("command", ["list", "info", "fetch"])
+def test_every_help_has_an_example(command: str) -> None:
+    assert f"Example: simsc models {command}" in run(app, [command, "--help"]).output
+
+
+def test_list_does_not_import_torch() -> None:
+    code = (
+        "import sys; from typer.testing import CliRunner; from simsc.cli.models import app;"
+        "result = CliRunner().invoke(app, ['list']); print(result.exit_code, 'torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "0 False"
