@@ -77,10 +77,7 @@ def query_scorer(
 
     def scores(points: Tensor) -> Tensor:
         with torch.autocast(device_type=source.device.type, enabled=False):
-            queries = _queries(source, points, source_divisor, sampled_first)
-            products = (queries @ target.flatten(2)).unflatten(-1, target.shape[-2:])
-            # Dividing the n score maps is cheaper than dividing the C target channels, and gives the same.
-            return products / target_divisor[:, None]
+            return _products(_queries(source, points, source_divisor, sampled_first), target, target_divisor)
 
     return scores
 
@@ -98,6 +95,13 @@ def query_features(
     source = at_least_float(source)
     sampled_first = normalize and query == "sample-then-normalize"
     return _queries(source, points, _divisor(source, beta, normalize and not sampled_first), sampled_first)
+
+
+def feature_scores(queries: Tensor, target: Tensor, beta: Tensor | None = None, *, normalize: bool = True) -> Tensor:
+    """Score maps ``(B, N, h, w)`` of query features ``(B, N, C)`` over target maps ``(B, C, h, w)``."""
+    target = at_least_float(target)
+    with torch.autocast(device_type=target.device.type, enabled=False):
+        return _products(queries.to(target.dtype), target, _divisor(target, beta, normalize))
 
 
 def sample_map(maps: Tensor, points: Tensor, convention: Convention = "center") -> Tensor:  # noqa: ARG001
@@ -128,6 +132,12 @@ def _queries(source: Tensor, points: Tensor, divisor: Tensor, sampled_first: boo
         return _sample_divided(source, divisor, points)
     features = F.normalize(sample_map(source, points), dim=-1, eps=EPS)
     return features / sample_map(divisor[:, None], points)
+
+
+def _products(queries: Tensor, target: Tensor, divisor: Tensor) -> Tensor:
+    products = (queries @ target.flatten(2)).unflatten(-1, target.shape[-2:])
+    # Dividing the n score maps is cheaper than dividing the C target channels, and gives the same.
+    return products / divisor[:, None]
 
 
 def _divisor(maps: Tensor, beta: Tensor | None, normalize: bool) -> Tensor:
