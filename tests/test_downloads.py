@@ -76,9 +76,7 @@ def server() -> Iterator[Server]:
 
 def test_writes_the_file_and_reports_progress(server: Server, tmp_path: Path) -> None:
     seen: list[tuple[int, int | None]] = []
-    path = download(
-        server.url, tmp_path / "new" / "file.bin", sha256=DIGEST, progress=lambda *s: seen.append(s)
-    )
+    path = download(server.url, tmp_path / "new" / "file.bin", sha256=DIGEST, progress=lambda *s: seen.append(s))
     assert path.read_bytes() == CONTENT
     assert seen[0] == (0, len(CONTENT))
     assert seen[-1] == (len(CONTENT), len(CONTENT))
@@ -135,6 +133,7 @@ def test_missing_page_fails_at_once_and_says_where_to_put_the_file(server: Serve
     with pytest.raises(DownloadError, match=r"HTTP 404 .*put it at .*wanted\.bin"):
         download(server.url + "x", tmp_path / "wanted.bin", progress=False)
     assert len(server.requested) == 1
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_interrupted_download_keeps_its_part(server: Server, tmp_path: Path) -> None:
@@ -148,6 +147,20 @@ def test_interrupted_download_keeps_its_part(server: Server, tmp_path: Path) -> 
 def test_unreachable_host_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(DownloadError, match="no connection"):
         download("http://127.0.0.1:9/file", tmp_path / "a", progress=False, retries=0)
+
+
+def test_simultaneous_downloads_share_one_transfer(server: Server, tmp_path: Path) -> None:
+    def fetch() -> None:
+        download(server.url, tmp_path / "a", sha256=DIGEST, progress=False)
+
+    threads = [threading.Thread(target=fetch) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (tmp_path / "a").read_bytes() == CONTENT
+    assert len(server.requested) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
 def test_file_addresses_work(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -53,18 +54,36 @@ def download(
         return path
     part = path.with_name(path.name + ".part")
     part.parent.mkdir(parents=True, exist_ok=True)
-    with _Reporter(path.name, progress) as report:
-        _fetch_with_retries(url, part, path, report, retries, wait)
-    if found := _mismatch(part, sha256):
-        part.unlink()  # resuming a wrong file would never make it right
-        raise DownloadError(f"{url} is damaged or has changed: its SHA-256 is {found}, expected {sha256}")
-    part.replace(path)
+    with _alone(part):
+        if path.is_file() and _mismatch(path, sha256) is None:
+            return path  # another process fetched it while we waited
+        with _Reporter(path.name, progress) as report:
+            _fetch_with_retries(url, part, path, report, retries, wait)
+        if found := _mismatch(part, sha256):
+            part.unlink()  # resuming a wrong file would never make it right
+            raise DownloadError(f"{url} is damaged or has changed: its SHA-256 is {found}, expected {sha256}")
+        part.replace(path)
     return path
 
 
-def _fetch_with_retries(
-    url: str, part: Path, path: Path, report: Progress, retries: int, wait: float
-) -> None:
+@contextmanager
+def _alone(part: Path) -> Iterator[None]:
+    """Let one process at a time write ``part``, where the system has file locks; the others wait."""
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    with part.open("ab") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)  # released when the file is closed, or the process dies
+        try:
+            yield
+        finally:
+            if part.exists() and part.stat().st_size == 0:
+                part.unlink()
+
+
+def _fetch_with_retries(url: str, part: Path, path: Path, report: Progress, retries: int, wait: float) -> None:
     for attempt in range(retries + 1):
         try:
             return _fetch(url, part, report)
@@ -100,9 +119,7 @@ def _fetch(url: str, part: Path, report: Progress) -> None:
     return None
 
 
-def _finish_or_restart(
-    url: str, part: Path, report: Progress, error: urllib.error.HTTPError, done: int
-) -> None:
+def _finish_or_restart(url: str, part: Path, report: Progress, error: urllib.error.HTTPError, done: int) -> None:
     if (error.headers.get("Content-Range") or "").endswith(f"/{done}"):
         return report(done, done)
     part.unlink()

@@ -46,6 +46,10 @@ def test_sharded_block_numbers() -> None:
     assert list(ours) == ["network.encoder.layer.7.layer_scale1.lambda1"]
 
 
+def test_hub_models_that_are_used_whole_keep_their_names() -> None:
+    assert list(to_our_keys({"stages.0.weight": ONE}, "convnext")) == ["network.stages.0.weight"]
+
+
 def test_unknown_names_are_kept_so_that_loading_reports_them() -> None:
     ours = to_our_keys({"blocks.0.norm1.bias": ONE, "surprise": ONE}, "vit")
     assert "network.surprise" in ours

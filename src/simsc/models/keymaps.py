@@ -49,6 +49,8 @@ def to_our_keys(tensors: Tensors, family: str) -> Tensors:
         tensors: as :func:`unwrap` gives them.
         family: the ``family`` of the backbone they are for.
     """
+    if family != "resnet" and family not in _BLOCKS:  # a hub model we use whole keeps its own names
+        return {f"network.{key.removeprefix('network.')}": value for key, value in tensors.items()}
     layout = _layout(tensors)
     if layout == "ours":
         return tensors
@@ -118,7 +120,7 @@ _OUTSIDE_V3 = {**_OUTSIDE, "patch_embed.proj": "embeddings.patch_embeddings", "n
 
 def _original_vit(key: str, value: Tensor, family: str) -> Iterator[tuple[str, Tensor]]:
     """The layout of DINO, iBOT, DINOv2 and DINOv3; the fused ``qkv`` becomes three tensors."""
-    if _UNUSED_VIT.fullmatch(key) or key.endswith("bias_mask"):
+    if _UNUSED_VIT.fullmatch(key):
         return
     # Sharded training inserts the number of the chunk: blocks.<chunk>.<block>.
     match = re.fullmatch(r"blocks\.(?:\d+\.)?(\d+)\.(\D.*)", key)
