@@ -1,0 +1,126 @@
+"""A sheet to draw on: shapes with smooth edges at exact sub-pixel places, and text.
+
+Each shape is painted from its signed distance, one pixel of transition at its edge. This keeps a marker's centre where
+it belongs to a fraction of a pixel, which integer drawing does not. Places are xy with pixel centres at integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+from PIL import Image, ImageDraw
+
+from simsc.coordinates import Size
+from simsc.pictures.style import CAPTION_SIZE, INK, PAPER, Color, font, legible
+
+Place = tuple[float, float] | np.ndarray
+Distance = Callable[[np.ndarray, np.ndarray], np.ndarray]
+Anchor = Literal["la", "ma", "lm", "mm"]
+
+
+class Canvas:
+    """A sheet of ``size (height, width)``; :attr:`image` is the picture so far."""
+
+    def __init__(self, size: Size, color: Color = PAPER) -> None:
+        self.image = Image.new("RGB", (size[1], size[0]), color)
+
+    def paste(self, picture: Image.Image, left: int, top: int) -> None:
+        """Put ``picture`` with its upper left pixel at ``(left, top)``."""
+        self.image.paste(picture, (left, top))
+
+    def disc(self, center: Place, radius: float, color: Color, opacity: float = 1.0) -> None:
+        """A filled circle."""
+        x, y = center
+
+        def distance(xs: np.ndarray, ys: np.ndarray) -> np.ndarray:
+            return np.hypot(xs - x, ys - y) - radius
+
+        self._fill((x - radius, y - radius, x + radius, y + radius), distance, color, opacity)
+
+    def ring(self, center: Place, radius: float, width: float, color: Color, opacity: float = 1.0) -> None:
+        """A circle line of ``width`` around ``radius``."""
+        x, y = center
+        outer = radius + width / 2
+
+        def distance(xs: np.ndarray, ys: np.ndarray) -> np.ndarray:
+            return np.abs(np.hypot(xs - x, ys - y) - radius) - width / 2
+
+        self._fill((x - outer, y - outer, x + outer, y + outer), distance, color, opacity)
+
+    def segment(self, start: Place, end: Place, width: float, color: Color, opacity: float = 1.0) -> None:
+        """A straight line with round ends."""
+        (ax, ay), (bx, by) = start, end
+        dx, dy = bx - ax, by - ay
+        length = max(dx * dx + dy * dy, 1e-12)
+
+        def distance(xs: np.ndarray, ys: np.ndarray) -> np.ndarray:
+            along = np.clip(((xs - ax) * dx + (ys - ay) * dy) / length, 0, 1)
+            return np.hypot(xs - ax - along * dx, ys - ay - along * dy) - width / 2
+
+        half = width / 2
+        box = (min(ax, bx) - half, min(ay, by) - half, max(ax, bx) + half, max(ay, by) + half)
+        self._fill(box, distance, color, opacity)
+
+    def dashes(self, start: Place, end: Place, width: float, color: Color, opacity: float = 1.0) -> None:
+        """A broken line."""
+        a, b = np.asarray(start, dtype=np.float64), np.asarray(end, dtype=np.float64)
+        count = max(int(np.hypot(*(b - a)) / (6 * width)), 1)
+        for i in range(count):
+            self.segment(a + (b - a) * i / count, a + (b - a) * (i + 0.55) / count, width, color, opacity)
+
+    def cross(self, center: Place, radius: float, width: float, color: Color, opacity: float = 1.0) -> None:
+        """Two crossing diagonal strokes."""
+        x, y = center
+        reach = radius / np.sqrt(2)
+        for slope in (-1, 1):
+            self.segment((x - reach, y - slope * reach), (x + reach, y + slope * reach), width, color, opacity)
+
+    def text(
+        self,
+        place: Place,
+        text: str,
+        size: int = CAPTION_SIZE,
+        color: Color = INK,
+        anchor: Anchor = "la",
+        halo: Color | None = None,
+    ) -> None:
+        """Write ``text``; ``halo`` outlines it so that it reads on any photograph."""
+        draw = ImageDraw.Draw(self.image)
+        outline = max(size // 7, 1) if halo else 0
+        draw.text(
+            (float(place[0]), float(place[1])), legible(text), color, font(size), anchor,
+            stroke_width=outline, stroke_fill=halo,
+        )  # fmt: skip
+
+    def _fill(self, box: tuple[float, float, float, float], distance: Distance, color: Color, opacity: float) -> None:
+        """Blend ``color`` in where ``distance`` (negative inside) is small, touching only the pixels of ``box``."""
+        left, top = max(int(np.floor(box[0])) - 1, 0), max(int(np.floor(box[1])) - 1, 0)
+        right = min(int(np.ceil(box[2])) + 2, self.image.width)
+        bottom = min(int(np.ceil(box[3])) + 2, self.image.height)
+        if right <= left or bottom <= top:
+            return
+        xs, ys = np.arange(left, right)[None, :], np.arange(top, bottom)[:, None]
+        coverage = np.clip(0.5 - distance(xs, ys), 0, 1)[..., None] * opacity
+        below = np.asarray(self.image.crop((left, top, right, bottom)), dtype=np.float64)
+        blended = below + coverage * (np.asarray(color, dtype=np.float64) - below)
+        self.image.paste(Image.fromarray(np.rint(blended).astype(np.uint8)), (left, top))
+
+
+def text_width(text: str, size: int = CAPTION_SIZE) -> int:
+    """Width of written ``text`` in pixels."""
+    return int(np.ceil(font(size).getlength(legible(text))))
+
+
+def shorten(text: str, width: int, size: int = CAPTION_SIZE) -> str:
+    """``text``, cut with an ellipsis if it is wider than ``width`` pixels.
+
+    >>> shorten("a very long caption", 60)
+    'a very...'
+    """
+    if text_width(text, size) <= width:
+        return text
+    while text and text_width(text + "...", size) > width:
+        text = text[:-1]
+    return text.rstrip() + "..."

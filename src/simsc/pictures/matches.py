@@ -1,0 +1,143 @@
+"""Matches between two images, side by side: coloured lines, numbered points, right and wrong told apart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from PIL import Image
+
+from simsc.errors import DataError
+from simsc.pictures.canvas import Canvas
+from simsc.pictures.layout import side_by_side
+from simsc.pictures.legend import FOOTER, draw_cross, draw_disc, draw_ring, draw_scale, draw_verdicts
+from simsc.pictures.numbering import number_places
+from simsc.pictures.panels import check_points, fit_panel
+from simsc.pictures.ramps import ramp_colors
+from simsc.pictures.style import CORRECT, INCORRECT, INK, MATCHES, PAPER, Color
+
+
+@dataclass(frozen=True)
+class _Look:
+    """How one match is drawn; ``correct`` is ``None`` where the truth is not known."""
+
+    color: Color
+    correct: bool | None
+    opacity: float
+
+
+def draw_matches(
+    source: np.ndarray,
+    target: np.ndarray,
+    source_points: np.ndarray,
+    target_points: np.ndarray,
+    *,
+    truth: np.ndarray | None = None,
+    correct: np.ndarray | None = None,
+    confidence: np.ndarray | None = None,
+    numbers: bool = True,
+    lines: bool = True,
+    alpha: float = 0.1,
+    title: str | None = None,
+    height: int = 360,
+) -> Image.Image:
+    """Draw where points of ``source`` lie in ``target``.
+
+    A correct match is a blue disc with a full line; an incorrect one a vermillion cross with a broken line, and a thin
+    line leads from it to a ring at the truth. Where nothing is known, every match has its own colour, or that of its
+    confidence.
+
+    Args:
+        source, target: ``(H, W, 3)`` uint8, of any two sizes.
+        source_points, target_points: ``(n, 2)`` xy in pixels of each image; ``n`` may be 0. Points outside are drawn
+            on the border.
+        truth: ``(n, 2)`` where the points really are in ``target``.
+        correct: ``(n,)`` bool; by default, with ``truth`` given, a point within ``alpha`` times the larger side of
+            ``target`` is correct.
+        confidence: ``(n,)`` in ``[0, 1]``: colour of a match, or its opacity where right and wrong are known.
+        numbers, lines: whether to number the points and to connect them.
+        title: written above.
+        height: of both images as shown.
+
+    >>> blank = np.full((40, 40, 3), 200, np.uint8)
+    >>> draw_matches(blank, blank, [[5, 5]], [[30, 9]], height=100).size
+    (238, 124)
+    """
+    start = check_points(source_points, "source_points")
+    end = check_points(target_points, "target_points", len(start))
+    real = None if truth is None else check_points(truth, "truth", len(start))
+    if correct is None and real is not None:
+        correct = np.linalg.norm(end - real, axis=1) <= alpha * max(np.shape(target)[:2])
+    looks = _looks(len(start), correct, confidence)
+    legend = correct is not None or confidence is not None
+    canvas, (left, right) = side_by_side(
+        [fit_panel(source, height), fit_panel(target, height)], title=title, footer=FOOTER if legend else 0,
+        least_width=300 if legend else 0,
+    )  # fmt: skip
+    places = left.places(start), right.places(end)
+    radius = max(height / 65, 3.0)
+    if lines:
+        _draw_lines(canvas, *places, looks, radius)
+    if real is not None:
+        _draw_errors(canvas, places[1], right.places(real), looks, radius)
+    _draw_markers(canvas, *places, looks, radius)
+    if numbers:
+        hidden = None if real is None else right.places(real)[~np.asarray(correct, dtype=bool)]
+        _draw_numbers(canvas, places, hidden, radius)
+    if correct is not None:
+        draw_verdicts(canvas, correct, real is not None)
+    elif confidence is not None:
+        draw_scale(canvas, "confidence", "0", "1")
+    return canvas.image
+
+
+def _looks(count: int, correct: np.ndarray | None, confidence: np.ndarray | None) -> list[_Look]:
+    for name, values in (("correct", correct), ("confidence", confidence)):
+        if values is not None and np.shape(values) != (count,):
+            raise DataError(f"{name}: expected {count} values, one per source point, got shape {np.shape(values)}")
+    if correct is not None:
+        opacity = np.ones(count) if confidence is None else 0.25 + 0.75 * np.clip(confidence, 0, 1)
+        return [
+            _Look(CORRECT if good else INCORRECT, bool(good), float(o))
+            for good, o in zip(correct, opacity, strict=True)
+        ]
+    if confidence is not None:
+        colors = np.rint(ramp_colors(np.asarray(confidence))).astype(int).tolist()
+        return [_Look((red, green, blue), None, 1.0) for red, green, blue in colors]
+    return [_Look(MATCHES[i % len(MATCHES)], None, 1.0) for i in range(count)]
+
+
+def _draw_lines(canvas: Canvas, starts: np.ndarray, ends: np.ndarray, looks: list[_Look], radius: float) -> None:
+    width = max(radius / 3, 1.2)
+    for start, end, look in zip(starts, ends, looks, strict=True):
+        stroke = canvas.dashes if look.correct is False else canvas.segment
+        stroke(start, end, width + 1.6, PAPER, 0.55 * look.opacity)  # a casing: visible on dark and on light
+        stroke(start, end, width, look.color, look.opacity)
+
+
+def _draw_errors(canvas: Canvas, ends: np.ndarray, truth: np.ndarray, looks: list[_Look], radius: float) -> None:
+    for end, real, look in zip(ends, truth, looks, strict=True):
+        if look.correct is False:
+            rim = real + (end - real) * min(radius / max(float(np.linalg.norm(end - real)), 1e-9), 1)
+            canvas.segment(end, rim, 3.2, PAPER, 0.8)
+            canvas.segment(end, rim, 1.6, INK)
+            draw_ring(canvas, real, radius)
+
+
+def _draw_markers(canvas: Canvas, starts: np.ndarray, ends: np.ndarray, looks: list[_Look], radius: float) -> None:
+    for start, end, look in zip(starts, ends, looks, strict=True):
+        draw_disc(canvas, start, radius, look.color)
+        if look.correct is False:
+            draw_cross(canvas, end, radius * 1.35, look.color)
+        else:
+            draw_disc(canvas, end, radius, look.color)
+
+
+def _draw_numbers(
+    canvas: Canvas, places: tuple[np.ndarray, np.ndarray], truth: np.ndarray | None, radius: float
+) -> None:
+    size = max(round(radius * 2.5), 11)
+    sheet = canvas.image.height, canvas.image.width
+    for markers, obstacles in zip(places, (None, truth), strict=True):
+        for number, place in enumerate(number_places(markers, radius + size * 0.75, sheet, obstacles), start=1):
+            canvas.text(place, str(number), size, PAPER, "mm", halo=INK)
