@@ -48,8 +48,8 @@ def _head(model: Model, draws: Draws, coat: Look, body: Frame, level: float) -> 
     model.point("crown", head, (0, size * 0.96, 0), 0.05)
     for name, side in SIDES:
         model.ellipsoid(head, (0.055, 0.035, side * size * 0.78), (0.042, 0.042, 0.028), Look(WHITE))
-        model.ellipsoid(head, (0.06, 0.035, side * size * 0.9), (0.028, 0.028, 0.022), Look(DARK, gloss=0.8))
-        model.point(f"{name}_eye", head, (0.06, 0.035, side * (size * 0.9 + 0.015)), 0.02)
+        model.ellipsoid(head, (0.06, 0.035, side * size * 0.94), (0.028, 0.028, 0.022), Look(DARK, gloss=0.8))
+        model.point(f"{name}_eye", head, (0.06, 0.035, side * size * 0.94), 0.035)
     if draws.chance(0.3):
         crest = head.joint((-0.02, size * 0.8, 0), z=draws.uniform(15, 45))
         model.ellipsoid(crest, (0, 0.07, 0), (0.04, 0.1, 0.025), plain)

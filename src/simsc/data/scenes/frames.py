@@ -53,7 +53,8 @@ class Frame:
 
     def joint(self, at: Vector, *, x: float = 0.0, y: float = 0.0, z: float = 0.0) -> Frame:
         """A frame that hangs on this one at ``at``, turned by degrees about its axes."""
-        return Frame(product(self.rotation, rotation(x=x, y=y, z=z)), self.place(at))
+        turned = product(self.rotation, rotation(x=x, y=y, z=z)) if x or y or z else self.rotation
+        return Frame(turned, self.place(at))
 
 
 ROOT = Frame(np.eye(3), np.zeros(3))

@@ -79,8 +79,8 @@ def _head(model: Model, draws: Draws, coat: Look, head: Frame) -> None:
     ear, spread, tilt = draws.uniform(0.09, 0.22), draws.uniform(5, 60), draws.uniform(-30, 15)
     for side, z in SIDES:
         model.ellipsoid(head, (0.1, 0.045, z * 0.075), (0.034, 0.034, 0.026), Look(WHITE))
-        model.ellipsoid(head, (0.11, 0.047, z * 0.089), (0.023, 0.025, 0.018), Look(DARK, gloss=0.8))
-        model.point(f"{side}_eye", head, (0.11, 0.047, z * 0.1), 0.014)
+        model.ellipsoid(head, (0.112, 0.047, z * 0.095), (0.023, 0.025, 0.018), Look(DARK, gloss=0.8))
+        model.point(f"{side}_eye", head, (0.112, 0.047, z * 0.095), 0.03)
         lobe = head.joint((-0.03, 0.07, z * 0.065), x=z * spread, z=-tilt)
         model.ellipsoid(lobe, (0, ear * 0.45, 0), (0.026, ear * 0.55, 0.045), plain)
         model.point(f"{side}_ear", lobe, (0, ear * 0.93, 0), 0.05)

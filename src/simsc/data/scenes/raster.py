@@ -15,6 +15,7 @@ SAMPLES = 2  # per pixel and axis
 _LIGHT = np.array([-0.45, -0.7, 0.56], dtype=np.float32)
 _AMBIENT, _SKY, _SUN = np.float32(0.5), np.float32(0.1), np.float32(0.56)
 _HALFWAY = np.array([-0.255, -0.396, 0.882], dtype=np.float32)  # between the light and the viewer
+_RIGHT, _DOWN = (-0.25, 0.25, -0.25, 0.25), (-0.25, -0.25, 0.25, 0.25)  # the samples of a pixel, row by row
 Buffers = tuple[np.ndarray, np.ndarray]
 
 
@@ -39,25 +40,35 @@ def rasterise(blocks: Sequence[Block], size: Size) -> Buffers:
 
 
 def shade(blocks: Sequence[Block], buffers: Buffers, background: np.ndarray) -> np.ndarray:
-    """The picture ``(H, W, 3)`` uint8: lit blocks over the background ``(H, W, 3)`` uint8."""
-    canvas = background.repeat(SAMPLES, axis=0).repeat(SAMPLES, axis=1)
-    samples, depth, index = canvas.reshape(-1, 3), buffers[0].ravel(), buffers[1].ravel()
-    order = np.argsort(index, kind="stable")  # brings the samples of each block together
-    bounds = np.searchsorted(index[order], np.arange(len(blocks) + 1))
-    for block, first, last in zip(blocks, bounds[:-1], bounds[1:], strict=True):
-        if first < last:
-            mine = order[first:last]
-            rows, columns = np.divmod(mine, canvas.shape[1])
-            x, y = _place(columns, block.centre[0]), _place(rows, block.centre[1])
-            samples[mine] = _lit(block, x, y, depth[mine] - np.float32(block.centre[2]))
-    return _average(canvas)
+    """The picture ``(H, W, 3)`` uint8: lit blocks over the background ``(H, W, 3)`` uint8.
+
+    A pixel within one plain block is lit once, at its centre; edges and textures are lit at every sample.
+    """
+    depth, index = (_by_pixel(buffer) for buffer in buffers)
+    textured = np.array([block.look.pattern != "plain" for block in blocks] + [False])
+    same = (index[0] == index[1]) & (index[0] == index[2]) & (index[0] == index[3])
+    picture, width = background.reshape(-1, 3).copy(), background.shape[1]
+
+    once = np.flatnonzero(same & (index[0] >= 0) & ~textured[index[0]])
+    rows, columns = np.divmod(once, width)
+    middle = ((depth[0][once] + depth[1][once]) + (depth[2][once] + depth[3][once])) * np.float32(0.25)
+    picture[once] = _colours(blocks, index[0][once], columns, rows, middle, picture[once])
+
+    often = np.flatnonzero(~same | textured[index[0]])
+    rows, columns = np.divmod(often, width)
+    x, y = (np.concatenate([places + step for step in steps]) for places, steps in ((columns, _RIGHT), (rows, _DOWN)))
+    number, z = (np.concatenate([sample[often] for sample in samples]) for samples in (index, depth))
+    lit = _colours(blocks, number, x, y, z, np.concatenate([picture[often]] * len(index)))
+    first, second, third, fourth = lit.reshape(len(index), -1, 3).astype(np.uint16)
+    picture[often] = (first + second + third + fourth + 2) >> 2
+    return picture.reshape(background.shape)
 
 
 def cover(index: np.ndarray, first: int, last: int) -> np.ndarray:
     """Pixels ``(H, W)`` bool at least half of whose samples show a block with ``first <= index < last``."""
     shown = ((index >= first) & (index < last)).astype(np.uint8)
-    height, width = index.shape[0] // SAMPLES, index.shape[1] // SAMPLES
-    return shown.reshape(height, SAMPLES, width, SAMPLES).sum(axis=(1, 3)) * 2 >= SAMPLES * SAMPLES
+    count = shown[0::2, 0::2] + shown[0::2, 1::2] + shown[1::2, 0::2] + shown[1::2, 1::2]
+    return count >= 2
 
 
 def depth_at(blocks: Sequence[Block], x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -68,6 +79,23 @@ def depth_at(blocks: Sequence[Block], x: np.ndarray, y: np.ndarray) -> np.ndarra
         if ((x >= x0) & (x <= x1) & (y >= y0) & (y <= y1)).any():
             best = np.maximum(best, block.depth(x - block.centre[0], y - block.centre[1]) + block.centre[2])
     return best
+
+
+def _colours(
+    blocks: Sequence[Block], index: np.ndarray, x: np.ndarray, y: np.ndarray, z: np.ndarray, base: np.ndarray
+) -> np.ndarray:
+    order = np.argsort(index, kind="stable")  # brings the samples of each block together
+    bounds = np.searchsorted(index[order], np.arange(len(blocks) + 1))
+    for block, first, last in zip(blocks, bounds[:-1], bounds[1:], strict=True):
+        if first < last:
+            mine = order[first:last]
+            offsets = (places[mine] - centre for places, centre in zip((x, y, z), block.centre, strict=True))
+            base[mine] = _lit(block, *(offset.astype(np.float32) for offset in offsets))
+    return base
+
+
+def _by_pixel(buffer: np.ndarray) -> list[np.ndarray]:
+    return [buffer[row::SAMPLES, column::SAMPLES].ravel() for row in range(SAMPLES) for column in range(SAMPLES)]
 
 
 def _lit(block: Block, x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
@@ -88,12 +116,6 @@ def _lit(block: Block, x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarra
             shine = shine * shine
         colours += (np.float32(block.look.gloss) * shine)[:, None]
     return (np.minimum(colours, 1) * np.float32(255) + np.float32(0.5)).astype(np.uint8)
-
-
-def _average(canvas: np.ndarray) -> np.ndarray:
-    rows = np.add(canvas[0::2], canvas[1::2], dtype=np.uint16)
-    total = rows[:, 0::2] + rows[:, 1::2]
-    return ((total + 2) >> 2).astype(np.uint8)
 
 
 def _window(block: Block, size: Size) -> tuple[slice, slice]:

@@ -132,7 +132,7 @@ def _hills(draws: Draws, picture: np.ndarray, horizon: float) -> None:
         colour = _vector(draws.colour((0.25, 0.55), (0.15, 0.45), (0.45 - 0.08 * layer, 0.75 - 0.1 * layer)))
         ridge = _enlarge(draws.grid(1, 5), (1, width))
         top = height * (np.float32(horizon - 0.22 + 0.07 * layer) + np.float32(0.16) * (1 - ridge))
-        picture[rows > top] = colour
+        np.copyto(picture, colour, where=(rows > top)[:, :, None])
 
 
 def _ground(draws: Draws, picture: np.ndarray, horizon: float, setting: str) -> None:
