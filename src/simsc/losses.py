@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from simsc.coordinates import aligns_corners, to_normalized
 from simsc.errors import ConfigError, unknown_name
+from simsc.matching.bilinear import neighbours
 from simsc.matching.scores import at_least_float
 
 REGION = 3  # the paper's n_s
@@ -27,6 +27,10 @@ def gaussian_lattice(region: int = REGION, kernel: int = KERNEL, normalize: bool
     >>> offsets[0].tolist(), round(weights.sum().item(), 6), round((weights[4] / weights[0]).item(), 4)
     ([-1.0, -1.0], 1.0, 1.284)
     """
+    if not 1 <= region <= kernel or kernel < 2:
+        raise ConfigError(
+            f"Gaussian target of region {region}, kernel {kernel}: need 1 <= region <= kernel, kernel >= 2"
+        )
     offsets, weights = _square_gaussian(region, sigma=kernel // 2)
     whole = weights.sum() if normalize else _square_gaussian(kernel, sigma=kernel // 2)[1].sum()
     return offsets, weights / whole
@@ -44,7 +48,8 @@ def gaussian_cross_entropy(
 ) -> Tensor:
     """Cross-entropy of softmax(M_q) against a Gaussian around the un-rounded truth (Eq. 3), one value per pair.
 
-    Stays finite at any temperature: the softmax is taken in log space and log-probabilities are sampled.
+    Stays finite at any temperature, value and gradient: everything happens in log space. Where the truth is near the
+    border, the part of the target outside the map moves inside; a truth so far outside that nothing is left costs 0.
 
     Args:
         scores: ``(B, N, h, w)`` score maps.
@@ -55,7 +60,7 @@ def gaussian_cross_entropy(
         normalize_target: whether the target's weights sum to 1.
 
     Returns:
-        ``(B,)`` mean over the valid points of each pair; 0 for a pair without any.
+        ``(B,)`` mean over the valid points of each pair; 0 for a pair without any. See :func:`mean_over_pairs`.
 
     >>> flat = torch.zeros(1, 1, 16, 16)   # a uniform softmax over 256 cells costs ln 256
     >>> gaussian_cross_entropy(flat, torch.tensor([[[7.3, 2.0]]]), torch.tensor([[True]]))
@@ -68,7 +73,7 @@ def gaussian_cross_entropy(
     offsets, weights = offsets.to(scores), weights.to(scores)
     lattice = points.to(scores.dtype)[:, :, None] + offsets
     log_probability = _sample_log_probability(scores, lattice, interpolate)
-    per_point = -(_inside_weights(lattice, weights, scores.shape[-2:]) * log_probability).sum(dim=-1)
+    per_point = -(_inside_weights(lattice, weights, (scores.shape[-2], scores.shape[-1])) * log_probability).sum(dim=-1)
     valid = mask.to(scores.dtype)
     # Padding points hold arbitrary values: multiply only what is known to be finite.
     return per_point.masked_fill(~mask, 0.0).sum(dim=1) / valid.sum(dim=1).clamp(min=1)
@@ -98,7 +103,10 @@ def _square_gaussian(side: int, sigma: float) -> tuple[Tensor, Tensor]:
 
 
 def _inside_weights(lattice: Tensor, weights: Tensor, size: tuple[int, int]) -> Tensor:
-    """Weights ``(B, N, K)`` with those of lattice points outside the map moved to the points inside."""
+    """Weights ``(B, N, K)`` with those of lattice points outside the map moved to the points inside.
+
+    The map reaches half a cell beyond the centres of its outermost cells.
+    """
     limit = lattice.new_tensor([size[1] - 0.5, size[0] - 0.5])
     inside = ((lattice >= -0.5) & (lattice <= limit)).all(dim=-1)
     kept = weights * inside.to(weights.dtype)
@@ -107,14 +115,10 @@ def _inside_weights(lattice: Tensor, weights: Tensor, size: tuple[int, int]) -> 
 
 def _sample_log_probability(scores: Tensor, lattice: Tensor, interpolate: Interpolation) -> Tensor:
     """Log-probabilities ``(B, N, K)`` at lattice points ``(B, N, K, 2)`` in cells."""
-    batch, count, height, width = scores.shape
-    values = torch.log_softmax(scores.flatten(2), dim=2)
-    if interpolate == "prob":
-        values = values.exp()
-    maps = values.reshape(batch * count, 1, height, width)
-    grid = to_normalized(lattice, (height, width)).reshape(batch * count, 1, -1, 2)
-    sampled = F.grid_sample(maps, grid, padding_mode="border", align_corners=aligns_corners("center"))
-    sampled = sampled.reshape(batch, count, -1)
-    if interpolate == "prob":
-        return torch.log(sampled.clamp(min=torch.finfo(sampled.dtype).tiny))
-    return sampled
+    log_probability = torch.log_softmax(scores.flatten(2), dim=2)
+    cells, weights = neighbours(lattice, (scores.shape[-2], scores.shape[-1]))
+    around = log_probability.gather(2, cells.flatten(2)).view_as(weights)
+    if interpolate == "log-prob":
+        return (weights * around).sum(dim=-1)
+    # log(sum of w p) = logsumexp(log w + log p): never the logarithm of a probability that underflowed.
+    return torch.logsumexp(around + weights.detach().log(), dim=-1)

@@ -1,4 +1,4 @@
-"""Bilinear interpolation by gathering the four cells around a point: the one place that says what lies around it."""
+"""The four cells around a point, for interpolation that is not a plain weighted mean (as in log space)."""
 
 from __future__ import annotations
 

@@ -13,11 +13,11 @@ from simsc.matching.features import Features
 from simsc.matching.localize import localize
 from simsc.matching.scores import ScoreMaps, query_scorer
 
-MAX_BYTES = 24 * 2**20
-"""Memory for one chunk; a few MB fit the processor's cache, and larger chunks are not faster."""
+MAX_BYTES = 16 * 2**20
+"""Memory for one chunk; larger chunks are not faster."""
 
 SCORE_COPIES = 4  # score map, scaled or weighted map, probabilities, and one on the way between them
-QUERY_COPIES = 3  # gathered neighbour, weighted neighbour, their sum
+QUERY_COPIES = 2  # sampled feature, and the same in the layout of the product
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def dense_match(
             which honours the model's head and options; ``None`` for plain scaled cosine similarity.
         localizer: one of :data:`simsc.matching.LOCALIZERS`.
         beta: evaluation temperature, for models that have not learned one.
-        max_bytes: memory for a chunk, beyond features and result.
+        max_bytes: memory for a chunk, beyond the result and one normalised copy of the source's features.
 
     >>> maps = torch.eye(6).reshape(1, 6, 2, 3)
     >>> image = Features(maps, torch.full((1, 1, 1), 0.1), (32, 48))
@@ -116,7 +116,7 @@ def chunk_size(source: Features, target: Features, max_bytes: int = MAX_BYTES) -
 
     >>> image = Features(torch.zeros(1, 1024, 64, 64), torch.ones(1, 1, 1), (1024, 1024))
     >>> chunk_size(image, image, max_bytes=64 * 2**20)
-    862
+    910
     """
     height, width = target.map_size
     numbers = SCORE_COPIES * height * width + QUERY_COPIES * source.maps.shape[1]

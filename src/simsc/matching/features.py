@@ -63,6 +63,8 @@ class Features:
     @staticmethod
     def stack(items: list[Features]) -> Features:
         """One batch out of several of the same size."""
+        if len({item.image_size for item in items}) != 1:
+            raise ValueError(f"cannot stack features of images of sizes {[item.image_size for item in items]}")
         return Features(
             maps=torch.cat([item.maps for item in items]),
             beta=torch.cat([item.beta for item in items]),

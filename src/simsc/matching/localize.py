@@ -26,7 +26,7 @@ def argmax(scores: Tensor, beta: float = 1.0) -> Tensor:  # noqa: ARG001 - a sca
     """
     best = scores.flatten(2).argmax(dim=2)
     width = scores.shape[-1]
-    return torch.stack([best % width, best // width], dim=-1).to(at_least_float(scores).dtype)
+    return torch.stack([best % width, best // width], dim=-1).to(torch.promote_types(scores.dtype, torch.float32))
 
 
 def soft_argmax(scores: Tensor, beta: float = 1.0) -> Tensor:
@@ -45,6 +45,13 @@ def kernel_soft_argmax(scores: Tensor, beta: float = 1.0, sigma: float = KERNEL_
         scores: ``(B, N, h, w)``.
         beta: evaluation temperature.
         sigma: standard deviation of the Gaussian, in cells.
+
+    The Gaussian pulls far scores to 0, so the best score should be positive, as a cosine similarity practically is.
+
+    >>> scores = torch.zeros(1, 1, 5, 5)
+    >>> scores[0, 0, 3, 1:3] = 100.0   # two equal peaks side by side: half-way, a little nearer to the first
+    >>> kernel_soft_argmax(scores).tolist()
+    [[[1.26..., 3.0]]]
     """
     scores = at_least_float(scores)
     peak = argmax(scores)
@@ -54,7 +61,13 @@ def kernel_soft_argmax(scores: Tensor, beta: float = 1.0, sigma: float = KERNEL_
 
 
 def window_soft_argmax(scores: Tensor, beta: float = 1.0, window: int = WINDOW) -> Tensor:
-    """Expected position under the softmax of the ``window x window`` cells around the best one."""
+    """Expected position under the softmax of the ``window x window`` (odd) cells around the best one.
+
+    >>> scores = torch.zeros(1, 1, 1, 9)
+    >>> scores[..., 6] = scores[..., 0] = 50.0
+    >>> window_soft_argmax(scores).round().tolist(), soft_argmax(scores).tolist()   # one peak, or the middle of both
+    ([[[0.0, 0.0]]], [[[3.0, 0.0]]])
+    """
     scores = at_least_float(scores)
     peak = argmax(scores)
     near_x = _within(scores.shape[-1], peak[..., 0], window)

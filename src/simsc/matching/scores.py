@@ -13,9 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from simsc.coordinates import Convention
+from simsc.coordinates import Convention, aligns_corners, to_normalized
 from simsc.errors import ConfigError, unknown_name
-from simsc.matching.bilinear import neighbours
 
 EPS = 1e-6
 QueryMode = Literal["normalize-then-sample", "sample-then-normalize"]
@@ -62,22 +61,21 @@ def query_scorer(
     normalize: bool = True,
     query: QueryMode = "normalize-then-sample",
 ) -> ScoreMaps:
-    """:func:`query_scores` of two images as a function of the points; norms are computed once, for many calls.
+    """:func:`query_scores` of two images as a function of the points; what does not depend on them is done once.
 
     >>> scores = query_scorer(torch.rand(1, 8, 4, 5), torch.rand(1, 8, 2, 3))
     >>> scores(torch.zeros(1, 7, 2)).shape
     torch.Size([1, 7, 2, 3])
     """
     _check_maps(source, target, query)
-    source, target = at_least_float(source), at_least_float(target)
-    sampled_first = normalize and query == "sample-then-normalize"
-    with torch.autocast(device_type=source.device.type, enabled=False):
-        source_divisor = _divisor(source, source_beta, normalize and not sampled_first)
-        target_divisor = _divisor(target, target_beta, normalize)
+    target = at_least_float(target)
+    with torch.autocast(device_type=target.device.type, enabled=False):
+        read = _reader(source, source_beta, normalize, query)
+        divisor = _divisor(target, target_beta, normalize)
 
     def scores(points: Tensor) -> Tensor:
-        with torch.autocast(device_type=source.device.type, enabled=False):
-            return _products(_queries(source, points, source_divisor, sampled_first), target, target_divisor)
+        with torch.autocast(device_type=target.device.type, enabled=False):
+            return _products(read(points), target, divisor)
 
     return scores
 
@@ -92,9 +90,8 @@ def query_features(
 ) -> Tensor:
     """Source features at the query points, normalised and divided by the temperature: ``(B, N, C)``."""
     _check_maps(source, source, query)
-    source = at_least_float(source)
-    sampled_first = normalize and query == "sample-then-normalize"
-    return _queries(source, points, _divisor(source, beta, normalize and not sampled_first), sampled_first)
+    with torch.autocast(device_type=source.device.type, enabled=False):
+        return _reader(source, beta, normalize, query)(points)
 
 
 def feature_scores(queries: Tensor, target: Tensor, beta: Tensor | None = None, *, normalize: bool = True) -> Tensor:
@@ -113,7 +110,10 @@ def sample_map(maps: Tensor, points: Tensor, convention: Convention = "center") 
     >>> sample_map(maps, torch.tensor([[[1.25, 0.0], [-0.4, 0.0]]])).flatten()
     tensor([1.2500, 0.0000])
     """
-    return _sample_divided(at_least_float(maps), None, points)
+    maps = at_least_float(maps)
+    grid = to_normalized(points.to(maps.dtype), (maps.shape[-2], maps.shape[-1]))
+    sampled = F.grid_sample(maps, grid[:, None], padding_mode="border", align_corners=aligns_corners("center"))
+    return sampled[:, :, 0].transpose(1, 2)
 
 
 def unit_features(maps: Tensor, beta: Tensor | None = None, normalize: bool = True) -> Tensor:
@@ -127,11 +127,13 @@ def at_least_float(tensor: Tensor) -> Tensor:
     return tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor
 
 
-def _queries(source: Tensor, points: Tensor, divisor: Tensor, sampled_first: bool) -> Tensor:
-    if not sampled_first:
-        return _sample_divided(source, divisor, points)
-    features = F.normalize(sample_map(source, points), dim=-1, eps=EPS)
-    return features / sample_map(divisor[:, None], points)
+def _reader(source: Tensor, beta: Tensor | None, normalize: bool, query: str) -> Callable[[Tensor], Tensor]:
+    """From points ``(B, N, 2)`` to their scaled source features ``(B, N, C)``."""
+    if query == "normalize-then-sample" or not normalize:
+        unit = unit_features(source, beta, normalize)
+        return lambda points: sample_map(unit, points)
+    per_cell = _divisor(at_least_float(source), beta, normalize=False)[:, None]
+    return lambda points: F.normalize(sample_map(source, points), dim=-1, eps=EPS) / sample_map(per_cell, points)
 
 
 def _products(queries: Tensor, target: Tensor, divisor: Tensor) -> Tensor:
@@ -145,17 +147,6 @@ def _divisor(maps: Tensor, beta: Tensor | None, normalize: bool) -> Tensor:
     shape = (maps.shape[0], *maps.shape[-2:])
     norm = torch.linalg.vector_norm(maps, dim=1).clamp(min=EPS) if normalize else maps.new_ones(shape)
     return norm if beta is None else norm * beta.to(maps.dtype)
-
-
-def _sample_divided(maps: Tensor, divisor: Tensor | None, points: Tensor) -> Tensor:
-    """Samples ``(B, N, C)`` of ``maps / divisor`` without dividing the whole map: only the neighbours are touched."""
-    cells, weights = neighbours(points.to(maps.dtype), (maps.shape[-2], maps.shape[-1]))
-    flat, total = maps.flatten(2), maps.new_zeros(1)
-    for cell, weight in zip(cells.unbind(-1), weights.unbind(-1), strict=True):
-        if divisor is not None:
-            weight = weight / divisor.flatten(1).gather(1, cell)
-        total = total + flat.gather(2, cell[:, None].expand(-1, flat.shape[1], -1)) * weight[:, None]
-    return total.transpose(1, 2)
 
 
 def _check_maps(source: Tensor, target: Tensor, query: str) -> None:

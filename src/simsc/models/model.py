@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
 
 from simsc.coordinates import Convention, Size, check_convention, resize_points
-from simsc.errors import ConfigError
 from simsc.matching.features import Features
-from simsc.matching.scores import QueryMode, query_scores
+from simsc.matching.scores import QueryMode, ScoreMaps, feature_scores, query_features, query_scorer
 from simsc.models.backbones import Backbone
 from simsc.models.heads import build_head
 from simsc.models.temperature import build_temperature
+from simsc.models.trainable import paper_rates, tail_blocks
 
 State = tuple[Tensor, ...]
 """What the trunk hands to the tail: the state before the tail, then the maps of layers that a head asked for."""
-
-TRAINABLE = "none, last-block, last-<k>, last-stage or all"
 
 
 class SimSC(nn.Module):
@@ -67,11 +64,15 @@ class SimSC(nn.Module):
         self.backbone.requires_grad_(False)
         for module in self.backbone.tail_modules():
             module.requires_grad_(True)
+        self.train(self.training)
 
     def train(self, mode: bool = True) -> SimSC:
-        """Training mode for what learns; frozen BatchNorm layers keep their statistics."""
+        """Training mode for what learns; the trunk always evaluates, so that its outputs can be cached."""
         super().train(mode)
-        if mode and self.freeze_batchnorm:
+        self.backbone.eval()
+        for module in self.backbone.tail_modules():
+            module.train(mode)
+        if self.freeze_batchnorm:
             for module in self.backbone.modules():
                 if isinstance(module, nn.modules.batchnorm._BatchNorm):
                     module.eval()
@@ -109,31 +110,60 @@ class SimSC(nn.Module):
     def score_maps(self, source: Features, target: Features, points: Tensor) -> Tensor:
         """Score maps ``(B, N, h, w)`` over the targets of points ``(B, N, 2)`` in pixels of the sources' input."""
         cells = resize_points(points, source.image_size, source.map_size, self.convention)
+        return self.scorer(source, target)(cells)
+
+    def scorer(self, source: Features, target: Features) -> ScoreMaps:
+        """Score maps as a function of points ``(B, N, 2)`` in cells of the source, for :func:`dense_match`.
+
+        What does not depend on the points is done once: the features' norms, or the whole head.
+        """
         if self.head is not None:
-            return self.head.score_maps(source, target, cells)
-        return query_scores(
-            source.maps,
-            target.maps,
-            cells,
-            source.beta,
-            target.beta,
-            normalize=self.normalize,
-            query=self.query,
-            convention=self.convention,
+            return self.head.refine(source, target).score_maps
+        return query_scorer(
+            source.maps, target.maps, source.beta, target.beta, normalize=self.normalize, query=self.query
         )
+
+    def query_features(self, source: Features, points: Tensor) -> Tensor:
+        """Features ``(B, N, C)`` of query points ``(B, N, 2)`` in pixels of the sources' input."""
+        cells = resize_points(points, source.image_size, source.map_size, self.convention)
+        return query_features(source.maps, cells, source.beta, self.normalize, self.query)
+
+    def score_many(self, sources: Sequence[Features], points: Sequence[Tensor], target: Features) -> Tensor:
+        """Score maps ``(1, sum of n_i, h, w)`` over one target of the points ``(n_i, 2)`` of several sources.
+
+        Without a head, all queries share one product with the target's features.
+        """
+        if self.head is not None:
+            maps = [self.score_maps(s, target, p[None]) for s, p in zip(sources, points, strict=True)]
+            return torch.cat(maps, dim=1)
+        queries = [self.query_features(s, p[None]) for s, p in zip(sources, points, strict=True)]
+        return feature_scores(torch.cat(queries, dim=1), target.maps, target.beta, normalize=self.normalize)
 
     def tail_parameters(self) -> Iterator[nn.Parameter]:
         """Parameters of the backbone that learn."""
         return (parameter for parameter in self.backbone.parameters() if parameter.requires_grad)
 
     def parameter_groups(
-        self, backbone_rate: float, temperature_rate: float, head_rate: float = 1e-4
+        self, backbone_rate: float | None = None, temperature_rate: float | None = None, head_rate: float | None = None
     ) -> list[dict[str, object]]:
-        """Optimiser groups with their learning rates; empty ones are left out."""
+        """Optimiser groups with their learning rates, the paper's where none is given; empty ones are left out."""
+        paper = paper_rates(self.trainable, self.temperature_name)
         groups: list[dict[str, object]] = [
-            {"name": "backbone", "params": list(self.tail_parameters()), "lr": backbone_rate},
-            {"name": "temperature", "params": list(self.temperature.parameters()), "lr": temperature_rate},
-            {"name": "head", "params": list(self.head.parameters()) if self.head else [], "lr": head_rate},
+            {
+                "name": "backbone",
+                "params": list(self.tail_parameters()),
+                "lr": _first(backbone_rate, paper["backbone"]),
+            },
+            {
+                "name": "temperature",
+                "params": list(self.temperature.parameters()),
+                "lr": _first(temperature_rate, paper["temperature"]),
+            },
+            {
+                "name": "head",
+                "params": list(self.head.parameters()) if self.head is not None else [],
+                "lr": _first(head_rate, paper["head"]),
+            },
         ]
         return [group for group in groups if group["params"]]
 
@@ -161,16 +191,5 @@ def _size(images: Tensor) -> Size:
     return images.shape[-2], images.shape[-1]
 
 
-def tail_blocks(trainable: str, backbone: Backbone) -> int:
-    """How many of the last blocks ``trainable`` names; ``num_blocks + 1`` is everything."""
-    if trainable == "last-stage":
-        return backbone.stage_blocks()
-    counts = {"none": 0, "last-block": 1, "all": backbone.num_blocks + 1}
-    if trainable in counts:
-        return counts[trainable]
-    match = re.fullmatch(r"last-(\d+)", trainable)
-    if not match or not 1 <= int(match[1]) <= backbone.num_blocks:
-        raise ConfigError(
-            f"trainable '{trainable}' is not allowed; allowed: {TRAINABLE} with k from 1 to {backbone.num_blocks}"
-        )
-    return int(match[1])
+def _first(value: float | None, default: float) -> float:
+    return default if value is None else value

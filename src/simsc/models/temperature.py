@@ -28,7 +28,7 @@ class MLPTemperature(nn.Module):
     def forward(self, features: Tensor) -> Tensor:
         """``(B, C, h, w)`` -> ``(B, 1, 1)``."""
         pooled = at_least_float(features.detach()).mean(dim=(2, 3))
-        return _bounded_sigmoid(self.mlp(pooled))[..., None]
+        return _bounded_sigmoid(self.mlp(_like_weights(pooled, self)))[..., None]
 
 
 class PerPixelTemperature(nn.Module):
@@ -42,7 +42,7 @@ class PerPixelTemperature(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         """``(B, C, h, w)`` -> ``(B, h, w)``."""
-        return _bounded_sigmoid(self.mlp(at_least_float(features.detach())))[:, 0]
+        return _bounded_sigmoid(self.mlp(_like_weights(features.detach(), self)))[:, 0]
 
 
 class SingleTemperature(nn.Module):
@@ -54,8 +54,8 @@ class SingleTemperature(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         """``(B, C, h, w)`` -> ``(B, 1, 1)``."""
-        # abs, not clamp: a step past zero still has a gradient that leads back.
-        return self.beta.abs().clamp(min=FLOOR).expand(features.shape[0], 1, 1)
+        # A smooth absolute value, not a clamp: near and past zero a gradient still leads back.
+        return torch.hypot(self.beta, self.beta.new_tensor(FLOOR)).expand(features.shape[0], 1, 1)
 
 
 class FixedTemperature(nn.Module):
@@ -111,5 +111,10 @@ def _start_at_one_half(last: nn.Module) -> None:
         nn.init.zeros_(last.bias)
 
 
+def _like_weights(features: Tensor, module: nn.Module) -> Tensor:
+    return features.to(next(module.parameters()).dtype)
+
+
 def _bounded_sigmoid(logits: Tensor) -> Tensor:
-    return torch.sigmoid(at_least_float(logits)).clamp(min=FLOOR)
+    """Sigmoid squeezed into ``(FLOOR, 1)``; a clamp would stop the gradient that leads back up."""
+    return FLOOR + (1 - FLOOR) * torch.sigmoid(at_least_float(logits))
