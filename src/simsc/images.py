@@ -99,9 +99,7 @@ def pad_to_square(pixels: np.ndarray, value: int = 0) -> np.ndarray:
 def check_pixels(pixels: np.ndarray) -> None:
     """Refuse anything but a non-empty ``(H, W, 3)`` uint8 array."""
     if pixels.dtype != np.uint8 or pixels.ndim != 3 or pixels.shape[2] != 3 or 0 in pixels.shape:
-        raise DataError(
-            f"expected pixels of shape (H, W, 3) and type uint8, got {pixels.shape} {pixels.dtype}"
-        )
+        raise DataError(f"expected pixels of shape (H, W, 3) and type uint8, got {pixels.shape} {pixels.dtype}")
 
 
 def _open(stream: Path | io.BytesIO, where: str) -> Image.Image:
@@ -181,12 +179,8 @@ def _to_bytes(array: np.ndarray, where: str) -> np.ndarray:
         raise DataError(f"{where}: pixels must be numbers, got {array.dtype}")
     top = 1 if array.dtype.kind == "f" else 255
     low, high = float(array.min()), float(array.max())
-    if not (
-        -1e-3 * top <= low and high <= 1.001 * top
-    ):  # also false for NaN; resampling may overshoot a little
-        raise DataError(
-            f"{where}: {array.dtype} pixels must lie in [0, {top}], got values from {low} to {high}"
-        )
+    if not (-1e-3 * top <= low and high <= 1.001 * top):  # also false for NaN; resampling may overshoot a little
+        raise DataError(f"{where}: {array.dtype} pixels must lie in [0, {top}], got values from {low} to {high}")
     scaled = array.clip(0, top) * (255 / top)
     return np.floor(scaled + 0.5).astype(np.uint8)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from simsc.data.coco import box_of, keypoints_of
 from simsc.data.pairing import Annotated, pair_of
-from simsc.data.reading import ImageFolder, read_json
+from simsc.data.reading import ImageFolder, read_json, typed_field
 from simsc.data.records import Pair
 from simsc.errors import DataError
 
@@ -59,9 +59,7 @@ class _Reader:
         return pair_of(category, source, target, POINT_NAMES)
 
     def _object(self, content: Any, field: str, path: Path) -> Annotated:
-        listed = content.get(field) if isinstance(content, dict) else None
-        if not isinstance(listed, str):
-            raise DataError(f"{path}: the field '{field}' is missing")
+        listed = typed_field(content, field, str, path)
         # The stored paths begin where the pairs were made; only the part from ImageAnnotation on matters.
         place = Path(*Path(listed.replace("\\", "/")).parts[-3:])
         if str(place) not in self._objects:
@@ -73,4 +71,4 @@ class _Reader:
         content = read_json(path)
         points, present = keypoints_of(content, len(POINT_NAMES), str(path))
         image = self.images.ref((self.root / "JPEGImages" / place).with_suffix(".jpg"))
-        return Annotated(place.stem, image, points, present, box_of(content))
+        return Annotated(place.stem, image, points, present, box_of(content, str(path)))

@@ -14,7 +14,7 @@ import numpy as np
 
 from simsc.data.own_files import split_file
 from simsc.data.pairing import Annotated, form_pairs
-from simsc.data.reading import OWN_SLACK, ImageFolder, as_points, finite_box, read_json
+from simsc.data.reading import OWN_SLACK, ImageFolder, as_points, finite_box, four_numbers, read_json, typed_field
 from simsc.data.records import ImageRef, Pair
 from simsc.errors import DataError
 
@@ -35,7 +35,7 @@ def read_pairs(
     path = split_file(root, split, (".json",))
     content = read_json(path)
     tables = {name: _table(content, name, path) for name in ("images", "categories", "annotations")}
-    categories = {entry.get("id"): entry for entry in tables["categories"]}
+    categories = {typed_field(entry, "id", int, f"{path}: categories"): entry for entry in tables["categories"]}
     objects = _objects(tables, categories, path)
     pairs: list[Pair] = []
     for number, members in objects.items():
@@ -66,27 +66,28 @@ def keypoints_of(annotation: Any, count: int, where: str) -> tuple[np.ndarray, n
     return points, present
 
 
-def box_of(annotation: dict[str, Any]) -> np.ndarray | None:
+def box_of(annotation: dict[str, Any], where: str) -> np.ndarray | None:
     """x0, y0, x1, y1 from COCO's ``bbox`` left, top, width, height."""
-    box = np.asarray(annotation.get("bbox") or (), dtype=np.float64)
-    return finite_box([box[0], box[1], box[0] + box[2], box[1] + box[3]]) if box.shape == (4,) else None
+    values = four_numbers(annotation.get("bbox"), f"{where}: bbox")
+    return None if values is None else finite_box([*values[:2], *(values[:2] + values[2:])], where)
 
 
-def _objects(tables: dict[str, list[Any]], categories: dict[Any, Any], path: Path) -> dict[Any, list[Annotated]]:
+def _objects(tables: dict[str, list[Any]], categories: dict[int, Any], path: Path) -> dict[int, list[Annotated]]:
     images = _Images(path, tables["images"])
-    objects: dict[Any, list[Annotated]] = defaultdict(list)
+    objects: dict[int, list[Annotated]] = defaultdict(list)
     for index, annotation in enumerate(tables["annotations"]):
         where = f"{path}: annotation {annotation.get('id', index)}"
-        number = annotation.get("category_id")
+        number = typed_field(annotation, "category_id", int, where)
         if number not in categories:
             raise DataError(f"{where}: 'category_id' {number} is not in 'categories'")
         if annotation.get("iscrowd") or "keypoints" not in categories[number]:
             continue  # a crowd, or a category that has boxes only
-        points, present = keypoints_of(annotation, len(categories[number]["keypoints"]), where)
+        count = len(typed_field(categories[number], "keypoints", list, f"{path}: category {number}"))
+        points, present = keypoints_of(annotation, count, where)
         if present.any():
-            image = images.ref(annotation.get("image_id"), where)
+            image = images.ref(typed_field(annotation, "image_id", int, where), where)
             name = f"{annotation.get('id', index)}"
-            objects[number].append(Annotated(name, image, points, present, box_of(annotation)))
+            objects[number].append(Annotated(name, image, points, present, box_of(annotation, where)))
     return objects
 
 
@@ -94,17 +95,15 @@ class _Images:
     """The image table: finds each file in the usual places beside the JSON file."""
 
     def __init__(self, path: Path, entries: list[Any]) -> None:
-        self.entries = {entry.get("id"): entry for entry in entries}
+        self.entries = {typed_field(entry, "id", int, f"{path}: images"): entry for entry in entries}
         self.places = [path.parent, path.parent / "images", path.parent.parent / "images", path.parent.parent]
         self.places += [path.parent / path.stem, path.parent.parent / path.stem, path.parent.parent / "data"]
-        self.folder = ImageFolder(path.parent.parent)
+        self.folder = ImageFolder(path.parent.parent, keep_suffix=True)
 
-    def ref(self, number: Any, where: str) -> ImageRef:
+    def ref(self, number: int, where: str) -> ImageRef:
         if number not in self.entries:
             raise DataError(f"{where}: 'image_id' {number} is not in 'images'")
-        name = self.entries[number].get("file_name")
-        if not name:
-            raise DataError(f"{where}: image {number} has no 'file_name'")
+        name = typed_field(self.entries[number], "file_name", str, f"{where}: image {number}")
         for place in self.places:
             if (place / name).is_file():
                 return self.folder.ref(place / name)

@@ -59,9 +59,17 @@ def _birds(root: Path, wanted: set[int]) -> list[tuple[int, Annotated]]:
             raise DataError(f"{root / 'parts' / 'part_locs.txt'}: image {number} ({name}) has no parts")
         values = parts[number]
         image = images.ref(root / "images" / name)
-        box = box_of({"bbox": [float(value) for value in boxes[number]]}) if number in boxes else None
+        box = _box(boxes[number], root) if number in boxes else None
         birds.append((number, Annotated(Path(name).stem, image, values[:, :2], values[:, 2] > 0, box)))
     return birds
+
+
+def _box(row: list[str], root: Path) -> np.ndarray | None:
+    where = str(root / "bounding_boxes.txt")
+    try:
+        return box_of({"bbox": [float(value) for value in row]}, where)
+    except ValueError:
+        raise DataError(f"{where}: expected left, top, width and height, got {row}") from None
 
 
 def _part_locations(path: Path) -> dict[int, np.ndarray]:

@@ -23,7 +23,7 @@ def read_pairs(root: Path, split: str) -> list[Pair]:
     """All pairs of the file, in its order; a point that is absent (null) on one side is left out."""
     path = split_file(root, split, (".json", ".csv"))
     entries, base = _csv_entries(path) if path.suffix.lower() == ".csv" else _json_entries(path)
-    images, unique = ImageFolder(path.parent), unique_names()
+    images, unique = ImageFolder(path.parent, keep_suffix=True), unique_names()
     return [_pair(entry, f"{path}: pair {index}", base, images, unique) for index, entry in enumerate(entries)]
 
 
@@ -91,7 +91,7 @@ def _field(entry: dict[str, Any], side: str, name: str, where: str) -> Any:
 
 def _common_points(source: Any, target: Any, where: str) -> tuple[tuple[str, ...], list[np.ndarray]]:
     """Labels and points present on both sides; points are lists in the same order, or objects by name."""
-    if isinstance(source, dict) != isinstance(target, dict):
+    if type(source) is not type(target) or not isinstance(source, (list, dict)):
         raise DataError(f"{where}: 'points' must be a list on both sides or an object on both sides")
     if not isinstance(source, dict):
         if len(source) != len(target):

@@ -114,7 +114,7 @@ class _Reader:
         if path not in self.annotations:
             content = read_mat(path, "kps")
             points = as_points(content["kps"], f"{path}: kps") - 1  # MATLAB counts from 1
-            box = finite_box(content["bbox"]) if "bbox" in content else None
+            box = finite_box(content.get("bbox"), f"{path}: bbox")
             self.annotations[path] = _Annotation(points, None if box is None else box - 1)
         return self.annotations[path]
 

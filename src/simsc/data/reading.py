@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from simsc.coordinates import Size, flip_boxes, flip_points
 from simsc.data.records import ImageRef, Pair
 from simsc.errors import DataError
 from simsc.images import image_size
+
+Kind = TypeVar("Kind")
 
 OFFICIAL_SLACK = 1.0
 """How far outside an image, in longer sides, a point of a published data set may lie: its counts are kept."""
@@ -28,10 +30,11 @@ class ImageFolder:
 
     Args:
         root: folder the keys are relative to.
+        keep_suffix: whether keys keep ``.jpg``; users' own folders may hold both ``a.jpg`` and ``a.png``.
     """
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
+    def __init__(self, root: Path, keep_suffix: bool = False) -> None:
+        self.root, self.keep_suffix = root, keep_suffix
         self._sizes: dict[Path, Size] = {}
 
     def size(self, path: Path) -> Size:
@@ -41,7 +44,7 @@ class ImageFolder:
         return self._sizes[path]
 
     def ref(self, path: Path, size: Size | None = None) -> ImageRef:
-        """Reference with a stable key: the path below ``root`` without suffix.
+        """Reference with a stable key: the path below ``root``.
 
         ``size`` is given where the annotation states it, so that the header need not be read.
         """
@@ -49,7 +52,8 @@ class ImageFolder:
             relative = path.relative_to(self.root)
         except ValueError:
             relative = path
-        return ImageRef(relative.with_suffix("").as_posix(), size or self.size(path), path)
+        key = relative if self.keep_suffix else relative.with_suffix("")
+        return ImageRef(key.as_posix(), size or self.size(path), path)
 
 
 def read_json(path: Path) -> Any:
@@ -125,12 +129,34 @@ def check_inside(points: np.ndarray, size: Size, where: str, slack: float = OFFI
         raise DataError(f"{where}: point {index} at x={x:g}, y={y:g} is not in the image of {size[1]}x{size[0]} pixels")
 
 
-def finite_box(values: Any) -> np.ndarray | None:
+def four_numbers(values: Any, where: str) -> np.ndarray | None:
+    """``(4,)`` float64, or ``None`` where nothing is given."""
+    try:
+        numbers = np.asarray([] if values is None else values, dtype=np.float64).reshape(-1)
+    except (TypeError, ValueError):
+        raise DataError(f"{where}: expected four numbers, got {str(values)[:80]}") from None
+    if len(numbers) not in (0, 4):
+        raise DataError(f"{where}: expected four numbers, got {len(numbers)}")
+    return numbers if len(numbers) else None
+
+
+def finite_box(values: Any, where: str) -> np.ndarray | None:
     """A box ``(4,)`` x0, y0, x1, y1, or ``None`` where it is absent, not finite or empty."""
-    box = np.asarray(values, dtype=np.float64).reshape(-1)
-    if box.shape != (4,) or not np.isfinite(box).all() or box[2] <= box[0] or box[3] <= box[1]:
+    box = four_numbers(values, where)
+    if box is None or not np.isfinite(box).all() or box[2] <= box[0] or box[3] <= box[1]:
         return None
     return box
+
+
+def typed_field(content: Any, name: str, kind: type[Kind], where: object) -> Kind:
+    """``content[name]``, which must be of a kind: ``dict``, ``list``, ``str`` or ``int``."""
+    value = content.get(name) if isinstance(content, dict) else None
+    if value is None:
+        raise DataError(f"{where}: the field '{name}' is missing")
+    if not isinstance(value, kind) or isinstance(value, bool):
+        expected = {"dict": "an object", "list": "a list", "str": "a text", "int": "a whole number"}[kind.__name__]
+        raise DataError(f"{where}: the field '{name}' must be {expected}, got {str(value)[:80]!r}")
+    return value
 
 
 @dataclass(frozen=True)

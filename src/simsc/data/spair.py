@@ -16,7 +16,7 @@ import numpy as np
 from simsc.coordinates import Size
 from simsc.data import pfpascal
 from simsc.data.locate import find_root
-from simsc.data.reading import ImageFolder, Side, as_points, finite_box, make_pair, read_json, read_text
+from simsc.data.reading import ImageFolder, Side, as_points, finite_box, make_pair, read_json, read_text, typed_field
 from simsc.data.records import ImageRef, Pair
 from simsc.errors import DataError
 
@@ -79,7 +79,7 @@ class _Entry:
 @dataclass(frozen=True)
 class _Annotation:
     image: ImageRef
-    points: Mapping[int, list[float]]
+    points: Mapping[int, Any]
     box: np.ndarray | None
 
     @cached_property
@@ -113,21 +113,26 @@ class _Reader:
         if key not in self._annotations:
             path = self.root / "ImageAnnotation" / category / f"{name}.json"
             content = read_json(path)
-            size = (_field(content, "image_height", path), _field(content, "image_width", path))
-            points = {int(k): v for k, v in _field(content, "kps", path).items() if v is not None}
-            box = finite_box(content["bndbox"]) if content.get("bndbox") else None
-            self._annotations[key] = _Annotation(self._image(category, name, size), points, box)
+            size = (typed_field(content, "image_height", int, path), typed_field(content, "image_width", int, path))
+            points = {
+                name: point for name, point in typed_field(content, "kps", dict, path).items() if point is not None
+            }
+            if not all(name.isdecimal() for name in points):
+                raise DataError(f"{path}: the names in 'kps' must be numbers, got {sorted(points)}")
+            box = finite_box(content.get("bndbox"), f"{path}: bndbox")
+            by_id = {int(name): point for name, point in points.items()}
+            self._annotations[key] = _Annotation(self._image(category, name, size), by_id, box)
         return self._annotations[key]
 
     def _from_pair_file(self, entry: _Entry, path: Path) -> Pair:
         content = read_json(path)
         sides = []
         for side, name in (("src", entry.source), ("trg", entry.target)):
-            width, height = _field(content, f"{side}_imsize", path)[:2]
-            points = as_points(_field(content, f"{side}_kps", path), f"{path}: {side}_kps")
-            box = finite_box(_field(content, f"{side}_bndbox", path))
+            width, height = _image_size(content, f"{side}_imsize", path)
+            points = as_points(typed_field(content, f"{side}_kps", list, path), f"{path}: {side}_kps")
+            box = finite_box(content.get(f"{side}_bndbox"), f"{path}: {side}_bndbox")
             sides.append(Side(self._image(entry.category, name, (height, width)), points, box))
-        names = tuple(str(index) for index in content.get("kps_ids", ()))
+        names = tuple(str(index) for index in typed_field(content, "kps_ids", list, path))
         return make_pair(entry.line, entry.category, sides[0], sides[1], names)
 
     def _image(self, category: str, name: str, size: Size) -> ImageRef:
@@ -144,7 +149,9 @@ def _lines(root: Path, layout: str, part: str) -> list[str]:
     raise DataError(f"{root}: the list of pairs Layout/{layout}/{part}.txt is missing")
 
 
-def _field(content: Any, name: str, path: Path) -> Any:
-    if not isinstance(content, dict) or content.get(name) is None:
-        raise DataError(f"{path}: the field '{name}' is missing")
-    return content[name]
+def _image_size(content: Any, name: str, path: Path) -> tuple[int, int]:
+    """Width and height from the list width, height, channels."""
+    values = typed_field(content, name, list, path)
+    if len(values) < 2 or not all(isinstance(value, int) and value > 0 for value in values):
+        raise DataError(f"{path}: the field '{name}' must be width, height, channels, got {values}")
+    return values[0], values[1]
