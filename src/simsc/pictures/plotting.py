@@ -34,7 +34,8 @@ def figure(path: str | Path, columns: int = 1, width: float = 6.4, height: float
         raise PlotError(f"curves need Matplotlib ({error}); install simsc[plots]") from None
     with matplotlib.rc_context():
         matplotlib.rcdefaults()  # the user's own settings must not change the look
-        matplotlib.rcParams.update(matplotlib_settings())
+        settings: Any = matplotlib_settings()  # Matplotlib types its keys one by one
+        matplotlib.rcParams.update(settings)
         sheet = Figure(figsize=(width, height), layout="constrained")
         yield [sheet.add_subplot(1, columns, 1 + i) for i in range(columns)]
         _save(sheet, Path(path))
@@ -71,7 +72,7 @@ def label_ends(axes: Axes, series: Mapping[str, Line]) -> None:
     if len(series) > len(SERIES):
         axes.legend()
         return
-    sheet = axes.get_figure(root=True)
+    sheet: Any = axes.figure
     sheet.draw_without_rendering()  # settles the limits and the height, which place the labels
     shares = [_share(axes, y) for _, y in series.values()]
     step = 15 / (axes.bbox.height / sheet.dpi * 72)  # points of one line of text, as a share of the height

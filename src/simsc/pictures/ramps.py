@@ -14,7 +14,8 @@ _RAMP = np.array(
     ],
     dtype=np.float64,
 )  # fmt: skip
-_WHEEL = np.array([VERMILLION, ORANGE, YELLOW, GREEN, SKY, BLUE, PURPLE, VERMILLION], dtype=np.float64)
+# Right, down, left and up are vermillion, yellow, green and blue, with one colour between each two.
+_WHEEL = np.array([VERMILLION, ORANGE, YELLOW, (120, 193, 90), GREEN, SKY, BLUE, PURPLE, VERMILLION], dtype=np.float64)
 _CORNERS = np.array([[BLUE, SKY], [VERMILLION, YELLOW]], dtype=np.float64)
 
 

@@ -1,0 +1,133 @@
+import numpy as np
+import pytest
+
+from simsc.coordinates import resize_points
+from simsc.errors import DataError
+from simsc.pictures import draw_matches
+from simsc.pictures.panels import fit_panel, shown_size
+from simsc.pictures.style import CORRECT, GAP, INCORRECT, MARGIN, PAPER
+
+
+def black(height: int, width: int) -> np.ndarray:
+    return np.zeros((height, width, 3), np.uint8)
+
+
+def centroid(weights: np.ndarray) -> np.ndarray:
+    y, x = np.mgrid[: weights.shape[0], : weights.shape[1]]
+    return np.array([(weights * x).sum(), (weights * y).sum()]) / weights.sum()
+
+
+def left_panel(picture, size: tuple[int, int]) -> np.ndarray:
+    pixels = np.asarray(picture.convert("L"), dtype=np.float64)
+    return pixels[MARGIN : MARGIN + size[0], MARGIN : MARGIN + size[1]]
+
+
+def at_target(point, size, height=360, source_width=360) -> tuple[int, int]:
+    """Pixel of the sheet where a point of the right image lies."""
+    x, y = resize_points(np.array(point, dtype=np.float64), size, shown_size(size, height))
+    return round(x) + MARGIN + source_width + GAP, round(y) + MARGIN
+
+
+@pytest.mark.parametrize("size", [(40, 60), (47, 31), (100, 100)])
+def test_a_marker_lies_on_the_very_pixel_it_marks(size):
+    point = (size[1] // 3, size[0] // 4)
+    marked = black(*size)
+    marked[point[1], point[0]] = 255
+    shown = shown_size(size, 360)
+    pixel = left_panel(draw_matches(marked, black(9, 9), [], []), shown)
+    marker = left_panel(draw_matches(black(*size), black(9, 9), [point], [(4, 4)], numbers=False, lines=False), shown)
+    assert np.abs(centroid(pixel) - centroid(marker)).max() < 0.1
+
+
+def test_right_and_wrong_differ_in_colour_and_in_shape():
+    target = [(25, 25), (75, 75)]
+    picture = draw_matches(
+        black(100, 100), black(100, 100), target, target, correct=np.array([True, False]), numbers=False, lines=False
+    )
+    good, bad = (at_target(point, (100, 100)) for point in target)
+    assert picture.getpixel(good) == CORRECT
+    assert picture.getpixel(bad) == INCORRECT
+    assert picture.getpixel((good[0] + 4, good[1])) == CORRECT  # a disc is full beside its centre,
+    assert picture.getpixel((bad[0] + 5, bad[1])) != INCORRECT  # a cross is not
+
+
+def test_truth_decides_within_alpha_of_the_larger_side():
+    points, truth = [(20, 20), (60, 60)], [(30, 20), (71, 60)]
+    picture = draw_matches(black(80, 100), black(80, 100), points, points, truth=truth, numbers=False, lines=False)
+    places = [at_target(point, (80, 100), source_width=450) for point in points]
+    assert [picture.getpixel(place) for place in places] == [CORRECT, INCORRECT]
+
+
+def test_a_wrong_match_is_tied_to_its_truth():
+    size = (100, 100)
+    common = {"numbers": False, "lines": False, "correct": np.array([False])}
+    with_truth = draw_matches(black(*size), black(*size), [(9, 9)], [(20, 50)], truth=[(80, 50)], **common)
+    without = draw_matches(black(*size), black(*size), [(9, 9)], [(20, 50)], **common)
+    halfway = at_target((50, 50), size)
+    above = halfway[0], halfway[1] - 1
+    assert max(without.getpixel(above)) == 0
+    assert max(with_truth.getpixel(above)) > 50
+
+
+def test_without_truth_neighbours_have_different_colours():
+    points = [(20, 20), (50, 50), (80, 80)]
+    picture = draw_matches(black(100, 100), black(100, 100), points, points, numbers=False)
+    assert len({picture.getpixel(at_target(point, (100, 100))) for point in points}) == 3
+
+
+def test_confidence_orders_the_brightness():
+    points = [(20, 20), (50, 50), (80, 80)]
+    picture = draw_matches(
+        black(100, 100),
+        black(100, 100),
+        points,
+        points,
+        confidence=np.array([0.1, 0.5, 0.9]),
+        numbers=False,
+        lines=False,
+    ).convert("L")
+    shades = [picture.getpixel(at_target(point, (100, 100))) for point in points]
+    assert shades == sorted(shades)
+    assert shades[0] < shades[2]
+
+
+def test_both_images_get_the_same_height():
+    picture = draw_matches(black(300, 400), black(50, 25), [], [], height=200)
+    assert picture.size == (2 * MARGIN + 267 + GAP + 100, 200 + 2 * MARGIN)
+
+
+@pytest.mark.parametrize("size", [(1, 1), (50, 10000), (10000, 50), (1, 300), (300, 1)])
+def test_odd_images(size):
+    corner = (size[1] - 1, size[0] - 1)
+    picture = draw_matches(black(*size), black(40, 40), [corner], [(3, 3)], truth=[(39, 39)], title="odd")
+    assert picture.width < 3 * 360 + 360 + 100
+    assert picture.height < 360 + 100
+
+
+def test_no_points_draw_only_the_images():
+    white = np.full((50, 50, 3), 255, np.uint8)
+    picture = draw_matches(white, white, np.empty((0, 2)), np.empty((0, 2)))
+    assert picture.getcolors() == [(picture.width * picture.height, PAPER)]
+
+
+def test_points_outside_are_drawn_on_the_border():
+    panel = fit_panel(black(100, 100), 100)
+    assert panel.places(np.array([[-500.0, 50.0], [900.0, 50.0]])).tolist() == [[0, 50], [99, 50]]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"target_points": [(1, 1)]}, "target_points: expected 2"),
+        ({"source_points": [(1, np.nan), (2, 2)]}, "source_points: expected finite"),
+        ({"truth": [(1, 1)]}, "truth: expected 2"),
+        ({"correct": np.array([True])}, "correct: expected 2"),
+        ({"confidence": np.array([0.5])}, "confidence: expected 2"),
+        ({"source": np.zeros((5, 5))}, "uint8"),
+    ],
+)
+def test_wrong_input_is_named(change, message):
+    arguments = {"source": black(9, 9), "target": black(9, 9), "source_points": [(1, 1), (2, 2)],
+                 "target_points": [(1, 1), (2, 2)], **change}  # fmt: skip
+    with pytest.raises(DataError, match=message):
+        draw_matches(**arguments)
