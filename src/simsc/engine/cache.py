@@ -75,9 +75,7 @@ class TrunkCache:
         return self.folder / name[:2] / f"{name}.{part}.npy"
 
 
-def choose_cache(
-    mode: str, dtype: str, model: SimSC, side: int, images: int, folder: Path
-) -> TrunkCache | None:
+def choose_cache(mode: str, dtype: str, model: SimSC, side: int, images: int, folder: Path) -> TrunkCache | None:
     """The cache for a run, or None: ``auto`` takes memory if the states fit in half of what is free, else disk."""
     if mode not in MODES:
         raise ConfigError(unknown_name("cache", mode, MODES))

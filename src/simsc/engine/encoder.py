@@ -26,9 +26,7 @@ class ImageEncoder:
         batch_size: images of equal input size per forward pass.
     """
 
-    def __init__(
-        self, model: SimSC, protocol: Protocol, cache: TrunkCache | None = None, batch_size: int = 16
-    ) -> None:
+    def __init__(self, model: SimSC, protocol: Protocol, cache: TrunkCache | None = None, batch_size: int = 16) -> None:
         self.model, self.protocol, self.cache, self.batch_size = model, protocol, cache, batch_size
         self.device = next(model.parameters()).device
 

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from simsc.coordinates import resize_points
 from simsc.data.records import ImageRef, Pair
 from simsc.engine.encoder import ImageEncoder
 from simsc.engine.predictions import Prediction
@@ -20,7 +21,6 @@ from simsc.engine.upsampled import upsampled_argmax
 from simsc.matching.confidence import peak_probability
 from simsc.matching.features import Features
 from simsc.matching.localize import localize
-from simsc.coordinates import resize_points
 
 Progress = Callable[[int, int], None]
 MAX_IMAGES = 2048
@@ -52,7 +52,7 @@ class Evaluator:
             pairs = [pair.swapped() for pair in pairs]
         results: dict[int, Prediction] = {}
         for images, members in plan_blocks(pairs, self.max_images):
-            features = dict((ref.key, item) for ref, item in self.encoder.stream(images))
+            features = {ref.key: item for ref, item in self.encoder.stream(images)}
             for index, prediction in self._predict_block(pairs, members, features):
                 results[index] = prediction
                 if progress:
@@ -67,7 +67,9 @@ class Evaluator:
             by_target.setdefault(pairs[index].target.key, []).append(index)
         for key, indices in by_target.items():
             sources = [features[pairs[index].source.key] for index in indices]
-            yield from zip(indices, self._predict_target([pairs[i] for i in indices], sources, features[key]), strict=True)
+            yield from zip(
+                indices, self._predict_target([pairs[i] for i in indices], sources, features[key]), strict=True
+            )
 
     def _predict_target(
         self, pairs: Sequence[Pair], sources: Sequence[Features], target: Features

@@ -33,10 +33,16 @@ def score(
     if not predictions:
         raise DataError("there are no predictions to score")
     frames = [_measuring_frame(item, protocol) for item in predictions]
-    truth, mask = _pad([frame_points(item.target_points, frame) for item, frame in zip(predictions, frames, strict=True)])
+    truth, mask = _pad(
+        [frame_points(item.target_points, frame) for item, frame in zip(predictions, frames, strict=True)]
+    )
     predicted, _ = _pad([frame_points(item.predicted, frame) for item, frame in zip(predictions, frames, strict=True)])
-    sizes = torch.tensor([frame.canvas if frame else item.target_size for item, frame in zip(predictions, frames, strict=True)])
-    base = threshold_base(threshold, points=truth, mask=mask, image_size=sizes, boxes=_boxes(predictions, frames, threshold))
+    sizes = torch.tensor(
+        [frame.canvas if frame else item.target_size for item, frame in zip(predictions, frames, strict=True)]
+    )
+    base = threshold_base(
+        threshold, points=truth, mask=mask, image_size=sizes, boxes=_boxes(predictions, frames, threshold)
+    )
     categories = [item.category for item in predictions]
     metric = PCK(categories, alphas, protocol.strict)
     metric.update(predicted, truth, mask, base, categories)
@@ -58,9 +64,7 @@ def _measuring_frame(item: Prediction, protocol: Protocol) -> Frame | None:
     return None if protocol.measure == "original" else protocol.frame(item.target_size)
 
 
-def _boxes(
-    predictions: Sequence[Prediction], frames: Sequence[Frame | None], threshold: Threshold
-) -> Tensor | None:
+def _boxes(predictions: Sequence[Prediction], frames: Sequence[Frame | None], threshold: Threshold) -> Tensor | None:
     if threshold != "bbox":
         return None
     boxes = []

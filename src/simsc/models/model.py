@@ -66,6 +66,11 @@ class SimSC(nn.Module):
             module.requires_grad_(True)
         self.train(self.training)
 
+    def set_temperature(self, temperature: str) -> None:
+        """Replace the temperature module, for example by ``fixed:0.03`` to evaluate at a constant one."""
+        self.temperature = build_temperature(temperature, self.backbone.channels)
+        self.temperature_name = temperature
+
     def train(self, mode: bool = True) -> SimSC:
         """Training mode for what learns; the trunk always evaluates, so that its outputs can be cached."""
         super().train(mode)

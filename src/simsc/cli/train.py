@@ -1,0 +1,77 @@
+"""``simsc train``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(train)
+
+
+def train(
+    preset: str = typer.Option("resnet50", help="Named configuration; `--list` shows all."),
+    data: str = typer.Option("pfpascal", help="Data set to train on: pfpascal, spair, scenes, coco, pairs, ..."),
+    root: Path | None = typer.Option(
+        None, help="Folder of the data set; found by itself if downloaded with `simsc data`."
+    ),
+    out: Path | None = typer.Option(None, help="Folder of the run; default runs/<preset>-<data>-<seed>."),
+    epochs: int | None = typer.Option(None, help="Number of epochs, instead of the preset's."),
+    set_: list[str] = typer.Option([], "--set", help="Change a configuration key, e.g. `--set rate=5e-5`; repeatable."),
+    resume: bool = typer.Option(False, help="Continue the run in --out exactly where it stopped."),
+    device: str = typer.Option("auto", help="auto, cpu, cuda, mps."),
+    tensorboard: bool = typer.Option(False, help="Also write TensorBoard scalars (extra `logging`)."),
+    list_: bool = typer.Option(False, "--list", help="List presets and configuration keys, then exit."),
+) -> None:
+    """Fine-tune a backbone with temperature learning.
+
+    Example: `simsc train --preset resnet50 --data scenes --epochs 2 --out runs/first`
+
+    Many processes: `torchrun --nproc-per-node 2 -m simsc train --preset resnet50 --data pfpascal`
+    """
+    from simsc.engine.config import parse_changes
+    from simsc.engine.presets import load_preset
+
+    if list_:
+        _print_presets()
+        return
+    config = load_preset(preset, data).updated(parse_changes(set_))
+    if epochs is not None:
+        config = config.updated({"epochs": epochs})
+    folder = out or Path("runs") / f"{preset}-{data}-{config.seed}".replace(":", "")
+
+    from simsc.cli.views import training_listener
+    from simsc.engine import distributed
+    from simsc.engine.report import write_curves
+    from simsc.engine.train import Trainer
+
+    with distributed.process_group():
+        listener = training_listener(folder, distributed.is_main(), tensorboard)
+        with listener:
+            Trainer(config, folder, root=root, device=device, resume=resume, listener=listener).run()
+        if distributed.is_main():
+            write_curves(folder)
+            typer.echo(f"Run: {folder} (best.safetensors, metrics.jsonl, result.json)")
+
+
+def _print_presets() -> None:
+    from dataclasses import fields
+
+    from rich.console import Console
+    from rich.table import Table
+
+    from simsc.engine.config import Config
+    from simsc.engine.presets import list_presets
+
+    console = Console()
+    presets = Table("preset", "what it is", title="Presets")
+    for name, about in list_presets().items():
+        presets.add_row(name, about)
+    presets.add_row("fixed:<t>", "Ablation, a constant temperature, e.g. fixed:0.03.")
+    keys = Table("key", "default", title="Configuration keys for --set")
+    for field in fields(Config):
+        keys.add_row(field.name, str(field.default))
+    console.print(presets, keys)

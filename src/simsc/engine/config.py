@@ -1,0 +1,165 @@
+"""The one configuration object of a training run: validated, frozen, stored with the run."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from simsc.errors import ConfigError, unknown_name
+
+
+@dataclass(frozen=True)
+class Config:
+    """Everything that decides what a run computes. A misspelt key or an impossible value is refused."""
+
+    # model
+    backbone: str = "resnet50.v1_in1k"
+    weights: str = "default"  # "default", "random" or the path of a file
+    temperature: str = "mlp"  # mlp, single, fixed:<t>, per-pixel
+    trainable: str = "last-block"  # none, last-block, last-<k>, last-stage, all
+    head: str = "none"
+    normalize: bool = True  # False: the NoL2Norm ablation
+    query: str = "normalize-then-sample"
+    convention: str = "center"
+    final_norm: bool = True  # a ViT's last LayerNorm
+    freeze_batchnorm: bool = True
+
+    # data
+    data: str = "pfpascal"
+    train_split: str = "train"
+    val_split: str = "val"
+    image_size: int = 256
+    max_pairs: int = 0  # train on the first so many pairs; 0 = all
+    flip: float = 0.0  # probability of mirroring both images of a pair
+    colour: float = 0.0  # strength of brightness, contrast and saturation changes
+    crop: float = 0.0  # largest share of each side that a random crop removes
+    both_directions: bool = False  # add the loss from target to source
+
+    # loss
+    region: int = 3  # the paper's n_s
+    kernel: int = 5  # the paper's n_k
+    interpolate: str = "log-prob"
+    normalize_target: bool = True
+    beta_threshold: float = 0.1
+    gamma: float = 0.2
+
+    # optimisation
+    epochs: int = 100
+    batch_size: int = 4  # pairs
+    rate: float = 1e-4  # of the backbone's trainable part
+    temperature_rate: float = 1e-4
+    head_rate: float = 1e-4
+    warmup: int = 0  # steps of linear warm-up
+    clip: float = 0.0  # largest gradient norm; 0 = off
+    seed: int = 0
+
+    # evaluation
+    localizer: str = "kernel-soft-argmax"
+    beta_eval: float = 1.0
+    patience: int = 0  # stop after so many epochs without a better validation PCK; 0 = never
+
+    # execution: how fast, not what
+    cache: str = "auto"  # auto, memory, disk, none
+    cache_dtype: str = "float32"
+    share_images: bool = True  # pairs that share an image stand together in a batch
+    amp: str = "none"  # none, bf16, fp16 (CUDA)
+    compile: bool = False
+    checkpoint_minutes: float = 5.0
+    log_every: int = 20
+    track_gradients: bool = False  # record gradient magnitudes of the last block's convolutions
+
+    def __post_init__(self) -> None:
+        for name, (low, high) in _RANGES.items():
+            value = getattr(self, name)
+            if not low <= value <= high:
+                raise ConfigError(f"{name} = {value} is not allowed; allowed: {low} to {high}")
+        for name, allowed in _CHOICES.items():
+            if getattr(self, name) not in allowed:
+                raise ConfigError(unknown_name(name, str(getattr(self, name)), allowed))
+        if self.region > self.kernel:
+            raise ConfigError(f"region = {self.region} must not exceed kernel = {self.kernel}")
+        if self.cache not in ("auto", "none") and (self.augments or self.trainable == "all"):
+            raise ConfigError(
+                f"cache = {self.cache} needs a frozen trunk and no augmentation; allowed here: auto, none"
+            )
+
+    @property
+    def augments(self) -> bool:
+        """Whether images change from epoch to epoch, which rules out cached trunk outputs."""
+        return bool(self.flip or self.colour or self.crop)
+
+    def updated(self, changes: Mapping[str, Any]) -> Config:
+        """A copy with some values changed; strings are converted to the field's type.
+
+        >>> Config().updated({"epochs": "3", "normalize": "false"}).epochs
+        3
+        """
+        return dataclasses.replace(self, **{key: convert(key, value) for key, value in changes.items()})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON and YAML."""
+        return dataclasses.asdict(self)
+
+
+_TYPES = typing.get_type_hints(Config)
+_INFINITY = float("inf")
+_RANGES: dict[str, tuple[float, float]] = {
+    "image_size": (16, 4096),
+    "max_pairs": (0, _INFINITY),
+    "flip": (0, 1),
+    "colour": (0, 1),
+    "crop": (0, 0.9),
+    "region": (1, 99),
+    "kernel": (1, 99),
+    "beta_threshold": (1e-6, 1),
+    "gamma": (0, _INFINITY),
+    "epochs": (0, 1_000_000),
+    "batch_size": (1, 65_536),
+    "rate": (0, 10),
+    "temperature_rate": (0, 10),
+    "head_rate": (0, 10),
+    "warmup": (0, _INFINITY),
+    "clip": (0, _INFINITY),
+    "beta_eval": (1e-6, _INFINITY),
+    "patience": (0, _INFINITY),
+    "checkpoint_minutes": (0, _INFINITY),
+    "log_every": (1, _INFINITY),
+}
+_CHOICES: dict[str, Sequence[str]] = {
+    "query": ("normalize-then-sample", "sample-then-normalize"),
+    "convention": ("center", "corner"),
+    "interpolate": ("log-prob", "prob"),
+    "localizer": ("kernel-soft-argmax", "argmax", "soft-argmax", "window-soft-argmax"),
+    "cache": ("auto", "memory", "disk", "none"),
+    "cache_dtype": ("float32", "float16"),
+    "amp": ("none", "bf16", "fp16"),
+}
+
+
+def convert(key: str, value: Any) -> Any:
+    """A value for a configuration key, converted from text where needed; refuses unknown keys."""
+    if key not in _TYPES:
+        raise ConfigError(unknown_name("configuration key", key, _TYPES))
+    kind = _TYPES[key]
+    if kind is bool and isinstance(value, str):
+        if value.lower() not in ("true", "false"):
+            raise ConfigError(f"{key} = {value} is not allowed; allowed: true, false")
+        return value.lower() == "true"
+    try:
+        return kind(value)
+    except (TypeError, ValueError):
+        raise ConfigError(f"{key} = {value} is not allowed; expected a value of type {kind.__name__}") from None
+
+
+def parse_changes(items: Sequence[str]) -> dict[str, str]:
+    """``["rate=1e-4", "epochs=3"]`` as a dictionary, as given to ``--set``."""
+    changes = {}
+    for item in items:
+        key, separator, value = item.partition("=")
+        if not separator:
+            raise ConfigError(f"--set {item}: expected key=value, for example --set epochs=3")
+        changes[key.strip()] = value.strip()
+    return changes

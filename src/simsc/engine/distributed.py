@@ -1,0 +1,89 @@
+"""One process or many: started by ``torchrun``, nothing else to change."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+Item = TypeVar("Item")
+
+
+@contextmanager
+def process_group(timeout_minutes: float = 30) -> Iterator[None]:
+    """Join the group that ``torchrun`` announced through the environment, if any, and leave it at the end."""
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1 or dist.is_initialized():
+        yield
+        return
+    backend = "nccl" if torch.cuda.is_available() else "gloo"
+    dist.init_process_group(backend, timeout=timedelta(minutes=timeout_minutes))
+    try:
+        yield
+    finally:
+        dist.destroy_process_group()
+
+
+def rank() -> int:
+    """Index of this process, 0 when alone."""
+    return dist.get_rank() if dist.is_initialized() else 0
+
+
+def world_size() -> int:
+    """Number of processes."""
+    return dist.get_world_size() if dist.is_initialized() else 1
+
+
+def is_main() -> bool:
+    """Whether this process writes files and shows progress."""
+    return rank() == 0
+
+
+def my_share(items: Sequence[Item]) -> Sequence[Item]:
+    """This process's contiguous part of ``items``; parts differ in length by at most one."""
+    count, index = world_size(), rank()
+    return items[len(items) * index // count : len(items) * (index + 1) // count]
+
+
+def sum_over_processes(tensor: Tensor) -> Tensor:
+    """Sum of a tensor over all processes."""
+    if world_size() > 1:
+        tensor = tensor.clone()
+        dist.all_reduce(tensor)
+    return tensor
+
+
+def gather_lists(items: list[Any]) -> list[Any]:
+    """All processes' lists, one after the other, on every process. Only for this project's own objects."""
+    if world_size() == 1:
+        return items
+    parts: list[list[Any] | None] = [None] * world_size()
+    dist.all_gather_object(parts, items)
+    return [item for part in parts if part for item in part]
+
+
+def any_process(flag: bool) -> bool:
+    """Whether the flag is set on any process, so that all take the same branch."""
+    return bool(sum_over_processes(torch.tensor(float(flag), device=local_device())) > 0)
+
+
+def barrier() -> None:
+    """Wait for all processes."""
+    if world_size() > 1:
+        dist.barrier()
+
+
+def local_device(name: str = "auto") -> torch.device:
+    """The device of this process: ``auto`` takes CUDA, then Apple's, then the CPU."""
+    if name != "auto":
+        return torch.device(name)
+    if torch.cuda.is_available():
+        return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+    if world_size() == 1 and torch.backends.mps.is_available():
+        return torch.device("mps")
+    return torch.device("cpu")

@@ -1,0 +1,53 @@
+"""Averages of what happens between two lines of the metrics, over all processes."""
+
+from __future__ import annotations
+
+import time
+
+import torch
+from torch import nn
+
+from simsc.engine.distributed import local_device, sum_over_processes
+from simsc.engine.objective import LossParts
+from simsc.models.model import SimSC
+
+_FIELDS = ("total", "cross_entropy", "regularizer", "beta_source", "beta_target", "temperature", "pairs")
+
+
+class StepMeter:
+    """Sums the parts of the loss over steps and processes."""
+
+    def __init__(self) -> None:
+        self.sums = torch.zeros(len(_FIELDS), dtype=torch.float64)
+        self.started = time.monotonic()
+
+    def add(self, parts: LossParts, weight: float) -> None:
+        """Count a step; ``weight`` is 0 for a process that only took part."""
+        values = torch.stack([getattr(parts, name).detach().double() for name in _FIELDS]).cpu()
+        self.sums += weight * torch.nan_to_num(values)
+
+    def means(self) -> dict[str, float]:
+        """Means over pairs, and pairs per second."""
+        sums = sum_over_processes(self.sums.to(local_device(), torch.float64)).tolist()
+        pairs = max(sums[-1], 1.0)
+        total, entropy, regularizer, source, target, temperature = (value / pairs for value in sums[:-1])
+        return {
+            "loss": round(total, 6),
+            "ce": round(entropy, 6),
+            "reg": round(regularizer, 6),
+            "beta_source": round(source, 6),
+            "beta_target": round(target, 6),
+            "temperature": round(temperature, 6),
+            "pairs_per_second": round(sums[-1] / (time.monotonic() - self.started), 2),
+        }
+
+
+def gradient_magnitudes(model: SimSC) -> dict[str, float]:
+    """Mean absolute gradient of each convolution or linear layer of the last trainable block (supplement)."""
+    blocks = model.backbone.tail_modules()
+    layers = [
+        module
+        for module in (blocks[-1].modules() if blocks else ())
+        if isinstance(module, nn.Conv2d | nn.Linear) and module.weight.grad is not None
+    ]
+    return {f"conv_{index}": float(layer.weight.grad.abs().mean()) for index, layer in enumerate(layers, 1)}  # type: ignore[union-attr]

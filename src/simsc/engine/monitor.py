@@ -1,0 +1,98 @@
+"""Watches a run: skips broken steps, and stops early with a diagnosis when the run has collapsed."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+
+from simsc.errors import SimscError
+
+MAX_BROKEN_STEPS = 10
+WINDOW = 150
+"""Steps a symptom must last: long enough for the first, flat steps of a healthy run to pass."""
+GRACE = 300
+TEMPERATURE_LIMITS = (0.005, 0.9)
+FLAT_MARGIN = 0.01
+
+
+class TrainingDiverged(SimscError):
+    """The run cannot go on; the message says why and what to try. The last good checkpoint is kept."""
+
+
+class Monitor:
+    """Collects what happens at each step and raises :class:`TrainingDiverged` when it must stop.
+
+    Args:
+        cells: number of cells of a target map; a uniform softmax costs ``ln(cells)``.
+        learns_temperature: whether a saturated temperature is a symptom (a fixed one is a choice).
+        flat_is_bad: whether a loss at ``ln(cells)`` is a symptom; it is how temperature 1 always looks.
+    """
+
+    def __init__(self, cells: int, learns_temperature: bool, flat_is_bad: bool | None = None) -> None:
+        self.uniform_loss = math.log(cells)
+        self.learns_temperature = learns_temperature
+        self.flat_is_bad = learns_temperature if flat_is_bad is None else flat_is_bad
+        self.broken_total = 0
+        self._broken_in_a_row = 0
+        self._steps = 0
+        self._losses: deque[float] = deque(maxlen=WINDOW)
+        self._temperatures: deque[float] = deque(maxlen=WINDOW)
+
+    def state_dict(self) -> dict[str, object]:
+        """What must survive a resume."""
+        return {
+            "broken_total": self.broken_total,
+            "broken_in_a_row": self._broken_in_a_row,
+            "steps": self._steps,
+            "losses": list(self._losses),
+            "temperatures": list(self._temperatures),
+        }
+
+    def load_state_dict(self, state: dict) -> None:
+        """Continue from :meth:`state_dict`."""
+        self.broken_total, self._broken_in_a_row = state["broken_total"], state["broken_in_a_row"]
+        self._steps = state["steps"]
+        self._losses.extend(state["losses"])
+        self._temperatures.extend(state["temperatures"])
+
+    def broken_step(self, step: int, what: str) -> None:
+        """Count a step that was skipped because ``what`` (loss or gradient) was not finite."""
+        self.broken_total += 1
+        self._broken_in_a_row += 1
+        if self._broken_in_a_row >= MAX_BROKEN_STEPS:
+            raise TrainingDiverged(
+                f"step {step}: the {what} was not finite in {MAX_BROKEN_STEPS} steps in a row; try a lower rate, "
+                "clip=1, or a larger gamma; the last good checkpoint is kept"
+            )
+
+    def good_step(self, step: int, loss: float, temperature: float, feature_norm: float = 1.0) -> None:
+        """Look at a step that was taken."""
+        self._broken_in_a_row = 0
+        self._steps += 1
+        self._losses.append(loss)
+        self._temperatures.append(temperature)
+        if feature_norm < 1e-6:
+            raise TrainingDiverged(
+                f"step {step}: all features are zero (dead features); try a lower rate, warmup=200 or clip=1"
+            )
+        if self._steps >= GRACE and len(self._losses) == WINDOW:
+            self._check_window(step)
+
+    def _check_window(self, step: int) -> None:
+        low, high = TEMPERATURE_LIMITS
+        remedy = "try a lower rate, warmup=200 or clip=1"
+        if self.learns_temperature and min(self._temperatures) > high:
+            raise TrainingDiverged(
+                f"step {step}: the effective temperature has been above {high} for {WINDOW} steps, so the softmax is "
+                f"flat and nothing is learned; {remedy}"
+            )
+        if self.learns_temperature and max(self._temperatures) < low:
+            raise TrainingDiverged(
+                f"step {step}: the effective temperature has been below {low} for {WINDOW} steps; "
+                "try a larger gamma or a lower temperature_rate"
+            )
+        if self.flat_is_bad and all(abs(loss - self.uniform_loss) < FLAT_MARGIN for loss in self._losses):
+            raise TrainingDiverged(
+                f"step {step}: the loss has stayed at {self.uniform_loss:.3f} = ln(cells), a uniform softmax, for "
+                f"{WINDOW} steps: the features have collapsed; {remedy}"
+            )
