@@ -10,9 +10,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from simsc.data.building import ImageFolder
 from simsc.data.coco import box_of, keypoints_of
 from simsc.data.pairing import Annotated, pair_of
-from simsc.data.reading import ImageFolder, read_json, typed_field
+from simsc.data.reading import read_json, typed_field
 from simsc.data.records import Pair
 from simsc.errors import DataError
 

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from simsc.data.building import OWN_SLACK, ImageFolder
 from simsc.data.own_files import split_file
 from simsc.data.pairing import Annotated, form_pairs
-from simsc.data.reading import OWN_SLACK, ImageFolder, as_points, finite_box, four_numbers, read_json, typed_field
+from simsc.data.reading import as_points, finite_box, four_numbers, read_json, typed_field
 from simsc.data.records import ImageRef, Pair
 from simsc.errors import DataError
 

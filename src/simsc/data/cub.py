@@ -12,9 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
+from simsc.data.building import ImageFolder
 from simsc.data.coco import box_of
 from simsc.data.pairing import Annotated, form_pairs
-from simsc.data.reading import ImageFolder, read_text
+from simsc.data.reading import read_text
 from simsc.data.records import Pair
 from simsc.errors import DataError
 

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from simsc.data.building import OWN_SLACK, ImageFolder, Side, make_pair, unique_names
 from simsc.data.own_files import split_file
-from simsc.data.reading import OWN_SLACK, ImageFolder, Side, as_points, make_pair, read_csv, read_json, unique_names
+from simsc.data.reading import as_points, read_csv, read_json
 from simsc.data.records import Pair
 from simsc.errors import DataError
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from simsc.data.reading import ImageFolder, Side, as_points, make_pair, read_csv, read_mat, unique_names
+from simsc.data.building import ImageFolder, Side, make_pair, unique_names
+from simsc.data.reading import as_points, read_csv, read_mat
 from simsc.data.records import Pair
 from simsc.errors import DataError
 

@@ -15,8 +15,9 @@ import numpy as np
 
 from simsc.coordinates import Size
 from simsc.data import pfpascal
+from simsc.data.building import ImageFolder, Side, make_pair
 from simsc.data.locate import find_root
-from simsc.data.reading import ImageFolder, Side, as_points, finite_box, make_pair, read_json, read_text, typed_field
+from simsc.data.reading import as_points, finite_box, read_json, read_text, typed_field
 from simsc.data.records import ImageRef, Pair
 from simsc.errors import DataError
 
