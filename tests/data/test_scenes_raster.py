@@ -68,7 +68,7 @@ def test_pupils_are_drawn_at_the_eyes(category: str, name: str) -> None:
         centres = np.stack([block.centre[:2] for block in geometry.blocks])
         pupil = int(np.abs(centres - geometry.points[order]).sum(axis=1).argmin())
         x0, y0, x1, y1 = geometry.blocks[pupil].extent()
-        index_buffer = rasterise([*geometry.blocks, *geometry.before], geometry.size)[1]
+        index_buffer = rasterise([*geometry.blocks, *geometry.others], geometry.size)[1]
         shown = (index_buffer == pupil).reshape(geometry.size[0], 2, geometry.size[1], 2).mean(axis=(1, 3))
         if shown.sum() > 0.72 * (x1 - x0) * (y1 - y0):
             assert _centroid(shown) == pytest.approx(geometry.points[order], abs=0.3)

@@ -5,7 +5,8 @@
 3
 """
 
+from simsc.data.scenes.kinds import CATEGORIES, POINT_NAMES, SPLITS
 from simsc.data.scenes.pairs import load_pairs
-from simsc.data.scenes.scene import CATEGORIES, POINT_NAMES, SPLITS, Scene, render_scene
+from simsc.data.scenes.scene import Scene, render_scene
 
 __all__ = ["CATEGORIES", "POINT_NAMES", "SPLITS", "Scene", "load_pairs", "render_scene"]

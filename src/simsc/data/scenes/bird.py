@@ -60,7 +60,7 @@ def _tail(model: Model, draws: Draws, wing: Look, body: Frame) -> None:
     # The block's y axis points backwards along the tail.
     tail = body.joint((-0.3, 0.03, 0), z=90 + draws.uniform(-12, 12))
     model.block(tail, (0, length, 0), (0.022, length, 0.06), wing, top=(0.5, fan))
-    model.point("tail_tip", tail, (0, length * 1.96, 0), 0.04)
+    model.point("tail_tip", tail, (0, length * 1.96, 0), 0.02 + 0.06 * fan)
 
 
 def _folded_wing(model: Model, wing: Look, body: Frame, name: str, side: float, depth: float) -> None:

@@ -15,7 +15,7 @@ POINTS = (
 
 
 def build(draws: Draws) -> Model:
-    """Head, neck and shoulders."""
+    """A head; neck and shoulders keep it company."""
     model = Model()
     tone = draws.colour((0.03, 0.085), (0.25, 0.6), (0.4, 0.98))
     skin = Look(tone, gloss=0.06)
@@ -27,13 +27,19 @@ def build(draws: Draws) -> Model:
     model.ellipsoid(head, (0, 0.03, 0), (0.25, 0.3, wide), skin)
     jaw = draws.uniform(0.16, 0.22)
     model.ellipsoid(head, (0.045, -0.12, 0), (0.185, jaw, wide * 0.78), skin)
-    model.point("chin", head, (0.14, -0.12 - jaw * 0.84, 0), 0.05)
+    model.point("chin", head, (0.14, -0.12 - jaw * 0.84, 0), 0.09)
     _eyes(model, draws, hair, head)
     _nose_and_mouth(model, draws, tone, head)
     for name, side in SIDES:
         model.ellipsoid(head, (-0.01, 0.0, side * (wide + 0.005)), (0.045, 0.075, 0.03), skin)
         model.point(f"{name}_ear", head, (0.0, 0.0, side * (wide + 0.03)), 0.03)
     _hair(model, draws, hair, head, wide)
+    model.company = _bust(draws, skin).parts
+    return model
+
+
+def _bust(draws: Draws, skin: Look) -> Model:
+    model = Model()
     model.limb(ROOT, (-0.04, -0.15, 0), (-0.06, -0.42, 0), (0.12, 0.13), skin)
     shirt = Look(
         draws.colour(), draws.colour(), draws.pick(("plain", "bands", "stripes", "spots")), draws.uniform(9, 14)

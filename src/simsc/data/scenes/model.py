@@ -82,11 +82,13 @@ class Model:
     Attributes:
         points: name -> position ``(3,)`` and how far it may lie under the surface that shows it.
         airborne: whether it flies; then it casts no shadow.
+        company: parts that come with the object but belong neither to its mask nor to its box.
     """
 
     parts: list[Part | Bar] = field(default_factory=list)
     points: dict[str, tuple[np.ndarray, float]] = field(default_factory=dict)
     airborne: bool = False
+    company: list[Part | Bar] = field(default_factory=list)
 
     def point(self, name: str, frame: Frame, at: Vector, under: float = 0.05) -> None:
         """Name the place ``at`` of a frame."""

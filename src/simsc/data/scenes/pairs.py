@@ -9,7 +9,8 @@ import numpy as np
 
 from simsc.data.records import ImageRef, Pair
 from simsc.data.scenes.draws import Draws
-from simsc.data.scenes.scene import CATEGORIES, POINT_NAMES, SPLITS, render_scene, scene_geometry
+from simsc.data.scenes.kinds import CATEGORIES, POINT_NAMES, SPLITS
+from simsc.data.scenes.scene import render_scene, scene_geometry
 from simsc.errors import DataError, unknown_name
 
 IMAGES_PER_CATEGORY = {"train": 40, "val": 12, "test": 16}
@@ -84,7 +85,7 @@ def _pair(category: str, split: str, source: int, target: int, size: int) -> Pai
         target=image_ref(category, target, split, size),
         source_points=first.points[shared],
         target_points=second.points[shared],
-        source_box=first.box,
-        target_box=second.box,
+        source_box=first.box.copy(),
+        target_box=second.box.copy(),
         point_names=tuple(np.array(POINT_NAMES[category])[shared].tolist()),
     )

@@ -57,7 +57,7 @@ def _legs(model: Model, draws: Draws, coat: Look, height: float, girth: float) -
 
 
 def _tail(model: Model, draws: Draws, coat: Look, height: float) -> None:
-    base = ROOT.joint((-0.5, height, 0), y=draws.uniform(-20, 20), z=draws.uniform(110, 250))
+    base = ROOT.joint((-0.52, height, 0), y=draws.uniform(-20, 20), z=draws.uniform(110, 250))
     length = draws.uniform(0.1, 0.24)
     end = base.joint((length, 0, 0), z=draws.uniform(-35, 35))
     thick = draws.uniform(0.02, 0.045)

@@ -2,72 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from types import ModuleType
 
 import numpy as np
 
 from simsc.coordinates import Size
-from simsc.data.scenes import aeroplane, bird, car, chair, face, quadruped, surroundings
+from simsc.data.scenes import surroundings
 from simsc.data.scenes.draws import Draws
 from simsc.data.scenes.frames import Camera
+from simsc.data.scenes.kinds import CATEGORIES, KINDS, POINT_NAMES, SPLITS, Kind
 from simsc.data.scenes.model import Model
 from simsc.data.scenes.raster import cover, depth_at, rasterise, shade
 from simsc.data.scenes.solids import Block
 from simsc.errors import DataError, unknown_name
 
-Range = tuple[float, float]
-
-
-@dataclass(frozen=True)
-class Kind:
-    """How a category is built and photographed.
-
-    Attributes:
-        yaws, pitch, roll: ranges in degrees; see :meth:`Camera.looking`.
-        settings: where it stands.
-        fill: share of the picture that it takes.
-        level: place between the picture's upper (0) and lower (1) edge.
-        closeup: whether only the extent of its key-points has to fit.
-    """
-
-    module: ModuleType
-    yaws: tuple[Range, ...]
-    pitch: Range
-    roll: float
-    settings: tuple[str, ...] = ("outdoors",)
-    fill: Range = (0.6, 0.94)
-    level: Range = (0.2, 0.9)
-    closeup: bool = False
-
-    @property
-    def build(self) -> Callable[[Draws], Model]:
-        """The function that makes an instance."""
-        return self.module.build
-
-
-_KINDS = {
-    "quadruped": Kind(quadruped, ((-35, 25), (-205, -145), (-70, -35), (-145, -110)), (-2, 20), 3),
-    "bird": Kind(bird, ((-45, 25), (-205, -135), (-75, -45), (-135, -105)), (-5, 25), 5),
-    "car": Kind(car, ((-60, -8), (-172, -120), (-60, 20), (-200, -120), (130, 165)), (4, 20), 1.5),
-    "aeroplane": Kind(aeroplane, ((-60, 35), (-215, -120)), (-28, 42), 15),
-    "chair": Kind(chair, ((-75, -15), (-165, -105), (-80, 30)), (8, 30), 2, ("indoors",)),
-    "face": Kind(
-        face,
-        ((-125, -55), (-140, -40), (-105, -75)),
-        (-14, 16),
-        8,
-        ("indoors", "outdoors"),
-        (0.5, 0.74),
-        (0.3, 0.6),
-        True,
-    ),
-}
-CATEGORIES: tuple[str, ...] = tuple(_KINDS)
-POINT_NAMES: dict[str, tuple[str, ...]] = {name: kind.module.POINTS for name, kind in _KINDS.items()}
-SPLITS = ("train", "val", "test")
+OCCLUDED = 0.2  # share of scenes with something in front of the object
 
 
 @dataclass(frozen=True)
@@ -79,7 +29,7 @@ class Geometry:
         points: ``(k, 2)`` xy.
         visible: ``(k,)`` bool: inside the picture, and hidden neither by the object itself nor by anything else.
         box: ``(4,)`` x0, y0, x1, y1 around the whole object, hidden parts too, clipped to the picture.
-        blocks, before: parts of the object, and of what stands in front of it.
+        blocks, others: parts of the object, and of what may hide it.
         setting: what is behind it.
         feet: place and half width of its shadow, or None in the air.
     """
@@ -89,7 +39,7 @@ class Geometry:
     visible: np.ndarray
     box: np.ndarray
     blocks: list[Block]
-    before: list[Block]
+    others: list[Block]
     setting: str
     feet: tuple[float, float, float] | None
 
@@ -129,27 +79,38 @@ def render_scene(category: str, index: int, *, split: str = "train", size: int =
     horizon = surroundings.horizon_above(draws, geometry.size, geometry.feet)
     backdrop = surroundings.backdrop(draws, geometry.size, geometry.setting, horizon, geometry.feet)
     behind = surroundings.clutter(draws, geometry.size, geometry.setting, horizon)
-    blocks = [*behind, *geometry.blocks, *geometry.before]
+    blocks = [*behind, *geometry.blocks, *geometry.others]
     buffers = rasterise(blocks, geometry.size)
     mask = cover(buffers[1], len(behind), len(behind) + len(geometry.blocks))
     image = shade(blocks, buffers, backdrop)
-    return Scene(category, image, geometry.points, geometry.visible, POINT_NAMES[category], geometry.box, mask)
+    return Scene(
+        category=category,
+        image=image,
+        points=geometry.points.copy(),
+        visible=geometry.visible.copy(),
+        point_names=POINT_NAMES[category],
+        box=geometry.box.copy(),
+        mask=mask,
+    )
 
 
 @lru_cache(maxsize=2048)
 def scene_geometry(category: str, index: int, split: str, size: int) -> Geometry:
     """Points, visibility and box of a scene, without drawing it."""
     _check(category, index, split, size)
-    kind, draws = _KINDS[category], Draws("simsc-scenes", split, category, index, "geometry")
+    kind, draws = KINDS[category], Draws("simsc-scenes", split, category, index, "geometry")
     model = kind.build(draws)
     camera, frame_size = _photograph(model, kind, draws, size)
     blocks = model.seen(camera)
     box = _box(blocks, frame_size)
-    before = surroundings.occluder(draws, frame_size, box, model.airborne) if draws.chance(0.2) else []
-    points, visible = _points(model, POINT_NAMES[category], camera, [*blocks, *before], frame_size)
+    foot = frame_size[0] if kind.closeup else box[3] + 0.06 * frame_size[0]
+    others: list[Block] = [part.seen(camera) for part in model.company]
+    if draws.chance(OCCLUDED):
+        others += surroundings.occluder(draws, box, None if model.airborne else foot)
+    points, visible = _points(model, POINT_NAMES[category], camera, [*blocks, *others], frame_size)
     setting = draws.pick(("sky", "sky", "outdoors")) if model.airborne else draws.pick(kind.settings)
     feet = None if model.airborne or category == "face" else _feet(blocks)
-    return Geometry(frame_size, points, visible, box, blocks, before, setting, feet)
+    return Geometry(frame_size, points, visible, box, blocks, others, setting, feet)
 
 
 def _photograph(model: Model, kind: Kind, draws: Draws, size: int) -> tuple[Camera, Size]:

@@ -22,20 +22,22 @@ Triple = tuple[np.ndarray, ...]
 
 
 class Block(Protocol):
-    """A part placed in the picture.
-
-    Attributes:
-        centre: ``(3,)`` x, y, z in the picture.
-        to_part: ``(3, 3)`` takes offsets from the centre to the part's own axes in object units.
-        look: the surface.
-    """
+    """A part placed in the picture."""
 
     @property
-    def centre(self) -> np.ndarray: ...  # noqa: D102
+    def centre(self) -> np.ndarray:
+        """``(3,)`` x, y, z in the picture."""
+        ...
+
     @property
-    def to_part(self) -> np.ndarray: ...  # noqa: D102
+    def to_part(self) -> np.ndarray:
+        """``(3, 3)`` takes offsets from the centre to the part's own axes in object units."""
+        ...
+
     @property
-    def look(self) -> Look: ...  # noqa: D102
+    def look(self) -> Look:
+        """The surface."""
+        ...
 
     def depth(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Nearest z at offsets x, y (broadcast), ``NOWHERE`` beside the block."""

@@ -58,13 +58,12 @@ def clutter(draws: Draws, size: Size, setting: str, horizon: float) -> list[Bloc
     return blocks
 
 
-def occluder(draws: Draws, size: Size, box: np.ndarray, airborne: bool) -> list[Block]:
-    """One thing in front of a part of the object, at the edge of its box ``(4,)``."""
+def occluder(draws: Draws, box: np.ndarray, foot: float | None) -> list[Block]:
+    """One thing that hides an edge of the object's box ``(4,)``; it stands at ``foot``, or floats if that is None."""
     x = box[0] + (box[2] - box[0]) * draws.pick((draws.uniform(-0.05, 0.25), draws.uniform(0.75, 1.05)))
     scale = (box[3] - box[1]) * draws.uniform(0.35, 0.8)
-    setting = "sky" if airborne else draws.pick(("outdoors", "indoors", "post"))
-    foot = (box[1] + box[3]) / 2 if airborne else box[3] + 0.06 * size[0]
-    return _thing(draws, setting).seen(_stand((x, foot), scale, BEFORE))
+    setting = "sky" if foot is None else draws.pick(("outdoors", "indoors", "post"))
+    return _thing(draws, setting).seen(_stand((x, (box[1] + box[3]) / 2 if foot is None else foot), scale, BEFORE))
 
 
 def _stand(at: tuple[float, float], scale: float, depth: float) -> Camera:
