@@ -47,19 +47,17 @@ def shade(blocks: Sequence[Block], buffers: Buffers, background: np.ndarray) -> 
     depth, index = (_by_pixel(buffer) for buffer in buffers)
     textured = np.array([block.look.pattern != "plain" for block in blocks] + [False])
     same = (index[0] == index[1]) & (index[0] == index[2]) & (index[0] == index[3])
-    picture, width = background.reshape(-1, 3).copy(), background.shape[1]
-
     once = np.flatnonzero(same & (index[0] >= 0) & ~textured[index[0]])
-    rows, columns = np.divmod(once, width)
-    middle = ((depth[0][once] + depth[1][once]) + (depth[2][once] + depth[3][once])) * np.float32(0.25)
-    picture[once] = _colours(blocks, index[0][once], columns, rows, middle, picture[once])
-
     often = np.flatnonzero(~same | textured[index[0]])
-    rows, columns = np.divmod(often, width)
-    x, y = (np.concatenate([places + step for step in steps]) for places, steps in ((columns, _RIGHT), (rows, _DOWN)))
-    number, z = (np.concatenate([sample[often] for sample in samples]) for samples in (index, depth))
-    lit = _colours(blocks, number, x, y, z, np.concatenate([picture[often]] * len(index)))
-    first, second, third, fourth = lit.reshape(len(index), -1, 3).astype(np.uint16)
+    middle = ((depth[0][once] + depth[1][once]) + (depth[2][once] + depth[3][once])) * np.float32(0.25)
+    number = np.concatenate([index[0][once], *(sample[often] for sample in index)])
+    z = np.concatenate([middle, *(sample[often] for sample in depth)])
+    x, y = _positions(once, often, background.shape[1])
+
+    picture = background.reshape(-1, 3).copy()
+    lit = _colours(blocks, number, x, y, z, picture[np.concatenate([once, *[often] * len(index)])])
+    picture[once] = lit[: len(once)]
+    first, second, third, fourth = lit[len(once) :].reshape(len(index), -1, 3).astype(np.uint16)
     picture[often] = (first + second + third + fourth + 2) >> 2
     return picture.reshape(background.shape)
 
@@ -79,6 +77,13 @@ def depth_at(blocks: Sequence[Block], x: np.ndarray, y: np.ndarray) -> np.ndarra
         if ((x >= x0) & (x <= x1) & (y >= y0) & (y <= y1)).any():
             best = np.maximum(best, block.depth(x - block.centre[0], y - block.centre[1]) + block.centre[2])
     return best
+
+
+def _positions(once: np.ndarray, often: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
+    rows, columns = np.divmod(once.astype(np.int32), np.int32(width))
+    more_rows, more_columns = np.divmod(often.astype(np.int32), np.int32(width))
+    x = np.concatenate([columns, *(more_columns + step for step in _RIGHT)])
+    return x, np.concatenate([rows, *(more_rows + step for step in _DOWN)])
 
 
 def _colours(
