@@ -17,7 +17,9 @@ from simsc.pictures.ramps import ramp_colors
 from simsc.pictures.resample import resize_map
 from simsc.pictures.style import SKY
 
-_HEAT = 0.72  # share of the ramp's colour; the rest is the image in grey, enough to see where one is
+# Share of the ramp's colour at the lowest and at the highest value; the rest is the image in grey: enough to see where
+# one is, while a peak keeps its full colour.
+_HEAT = (0.7, 0.95)
 
 
 def draw_heatmap(
@@ -113,7 +115,8 @@ def heat_panel(
     low, high = limits or (min(values.min(), 0.0), values.max())
     level = (resize_map(values, panel.size, panel.original, convention) - low) / max(high - low, 1e-12)
     grey = np.asarray(panel.image.convert("L"), dtype=np.float64)[..., None]
-    mixed = _HEAT * ramp_colors(level) + (1 - _HEAT) * grey
+    share = _HEAT[0] + (_HEAT[1] - _HEAT[0]) * np.clip(level, 0, 1)[..., None]
+    mixed = share * ramp_colors(level) + (1 - share) * grey
     return Panel(Image.fromarray(np.rint(mixed).astype(np.uint8)), panel.original)
 
 

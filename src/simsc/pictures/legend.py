@@ -7,7 +7,7 @@ from PIL import Image
 
 from simsc.pictures.canvas import Canvas, Place, text_width
 from simsc.pictures.ramps import ramp_colors
-from simsc.pictures.style import CORRECT, INCORRECT, INK, MARGIN, PAPER, Color
+from simsc.pictures.style import CORRECT, INCORRECT, INK, MARGIN, MUTED, PAPER, Color
 
 FOOTER = 26
 """Height of a legend in pixels."""
@@ -31,8 +31,8 @@ def draw_ring(canvas: Canvas, place: Place, radius: float) -> None:
     canvas.ring(place, radius, 2.2, INK)
 
 
-def draw_verdicts(canvas: Canvas, correct: np.ndarray, has_truth: bool) -> None:
-    """How many of the matches are right, beside the markers of right and wrong."""
+def draw_verdicts(canvas: Canvas, correct: np.ndarray, has_truth: bool, rule: str = "") -> None:
+    """How many of the matches are right, beside the markers of right and wrong, and the rule if there is room."""
     x, y = float(MARGIN), _line(canvas)
     right = int(np.sum(correct))
     draw_disc(canvas, (x + 6, y), 5, CORRECT)
@@ -41,7 +41,9 @@ def draw_verdicts(canvas: Canvas, correct: np.ndarray, has_truth: bool) -> None:
     x = _write(canvas, x + 18, y, f"{len(correct) - right} incorrect")
     if has_truth and right < len(correct):
         draw_ring(canvas, (x + 6, y), 5)
-        _write(canvas, x + 18, y, "truth")
+        x = _write(canvas, x + 18, y, "truth")
+    if rule and x + text_width(rule) <= canvas.image.width - MARGIN:
+        canvas.text((canvas.image.width - MARGIN - text_width(rule), y), rule, color=MUTED, anchor="lm")
 
 
 def draw_scale(canvas: Canvas, name: str, low: str, high: str) -> None:

@@ -66,7 +66,9 @@ def draw_matches(
     start = check_points(source_points, "source_points")
     end = check_points(target_points, "target_points", len(start))
     real = None if truth is None else check_points(truth, "truth", len(start))
+    rule = ""
     if correct is None and real is not None:
+        rule = f"correct: within {alpha:g} of the larger side"
         correct = np.linalg.norm(end - real, axis=1) <= alpha * max(np.shape(target)[:2])
     looks = _looks(len(start), correct, confidence)
     legend = correct is not None or confidence is not None
@@ -85,7 +87,7 @@ def draw_matches(
         hidden = None if real is None else right.places(real)[~np.asarray(correct, dtype=bool)]
         _draw_numbers(canvas, places, hidden, radius)
     if correct is not None:
-        draw_verdicts(canvas, correct, real is not None)
+        draw_verdicts(canvas, correct, real is not None, rule)
     elif confidence is not None:
         draw_scale(canvas, "confidence", "0", "1")
     return canvas.image
