@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from simsc.data.archives import extract
-from simsc.data.catalog import DatasetInfo, Source, dataset_info
+from simsc.data.catalog import Source, dataset_info
 from simsc.data.locate import default_folder
 from simsc.downloads import download
 from simsc.errors import DataError, DownloadError
@@ -41,13 +41,10 @@ def download_dataset(
     if not info.sources:
         raise DataError(f"{info.title} has no direct download: {info.by_hand}")
     folder = default_folder(info) if root is None else Path(root).expanduser()
-    fetched = []
-    for source in info.sources:
-        fetched.append(_fetch(info, source, folder, keep_archives, say))
-    return fetched
+    return [_fetch(source, folder, keep_archives, say) for source in info.sources]
 
 
-def _fetch(info: DatasetInfo, source: Source, folder: Path, keep_archives: bool, say: Say) -> Fetched:
+def _fetch(source: Source, folder: Path, keep_archives: bool, say: Say) -> Fetched:
     path = folder / source.file
     note = folder / f".{source.file}.sha256"  # remembers what was unpacked after the archive is gone
     if note.is_file() and not path.is_file():
@@ -58,7 +55,7 @@ def _fetch(info: DatasetInfo, source: Source, folder: Path, keep_archives: bool,
     try:
         download(source.url, path, sha256=source.sha256)
     except DownloadError as error:
-        raise DownloadError(_by_hand(info, source, path, str(error))) from None
+        raise DownloadError(_by_hand(source, path, str(error))) from None
     fetched = _unpack(source, path, folder, say)
     if source.is_archive and not keep_archives:
         note.write_text(f"{fetched.sha256} {fetched.files}\n", encoding="utf-8")
@@ -75,7 +72,7 @@ def _unpack(source: Source, path: Path, folder: Path, say: Say) -> Fetched:
     return Fetched(source.url, digest, source.sha256 is not None, files)
 
 
-def _by_hand(info: DatasetInfo, source: Source, path: Path, reason: str) -> str:
+def _by_hand(source: Source, path: Path, reason: str) -> str:
     """Sources of this field disappear often: say what to get and where to put it."""
     advice = f"; if the address is gone, {source.missing}" if source.missing else ""
-    return f"{reason}{advice}; then run `simsc data download {info.name}` again, which unpacks {path.name}"
+    return f"{reason}{advice}; then run the same command again, which unpacks {path.name}"
