@@ -1,0 +1,45 @@
+# `make demo` and `make test` set everything up by themselves and are quick when run again.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help demo test lint types tests bench experiments clean
+
+help:
+	@echo "make demo          match, adapt and report; A=one.jpg B=two.jpg matches your own images too"
+	@echo "make test          formatter, linter, type checker and all tests"
+	@echo "make experiments   every experiment of the paper in its quick form"
+	@echo "make bench         speed as ratios"
+
+$(STAMP): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch==2.13.0
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $(STAMP)
+
+demo: $(STAMP)
+	$(BIN)/simsc demo --out demo $(if $(A),--source $(A)) $(if $(B),--target $(B))
+
+test: $(STAMP) lint types tests
+
+lint: $(STAMP)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+tests: $(STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+
+bench: $(STAMP)
+	$(BIN)/simsc bench
+
+experiments: $(STAMP)
+	$(BIN)/simsc experiment all --quick --out runs/quick
+
+clean:
+	rm -rf $(VENV) demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
