@@ -1,38 +1,39 @@
-"""The interface of a matching head, and the registry of heads by name."""
+"""The interface of a matching head."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 
 from torch import Tensor, nn
 
-from simsc.errors import ConfigError, unknown_name
 from simsc.matching.features import Features
 from simsc.models.backbones import Backbone
+from simsc.models.heads.levels import Level, probe_levels
+from simsc.models.heads.refined import Refined
 
 
 class Head(nn.Module, ABC):
     """Turns the features of two images into score maps.
 
+    A subclass implements :meth:`refine`. Its scores, before the temperature, should have about the range of a cosine
+    similarity; the effective temperature of the pair then divides them, as it does without a head.
+
     Attributes:
         layers: backbone layers it wants besides the last map, ascending; they arrive as ``Features.layers``.
+        levels: channels and relative size of those layers' maps and, at the end, of the last map.
     """
 
     layers: tuple[int, ...] = ()
 
+    def __init__(self, backbone: Backbone, layers: tuple[int, ...] = ()) -> None:
+        super().__init__()
+        self.layers = tuple(sorted(set(layers)))
+        self.levels: tuple[Level, ...] = probe_levels(backbone, self.layers)
+
     @abstractmethod
+    def refine(self, source: Features, target: Features) -> Refined:
+        """Do all that does not depend on the query points; keep the result to ask it many times."""
+
     def score_maps(self, source: Features, target: Features, points: Tensor) -> Tensor:
         """Score maps ``(B, N, h, w)`` over the targets of points ``(B, N, 2)`` in cells of the source maps."""
-
-
-HEADS: dict[str, Callable[[Backbone], Head]] = {}
-
-
-def build_head(name: str, backbone: Backbone) -> Head | None:
-    """The head of that name, or None for ``none``."""
-    if name == "none":
-        return None
-    if name not in HEADS:
-        raise ConfigError(unknown_name("head", name, ("none", *HEADS)))
-    return HEADS[name](backbone)
+        return self.refine(source, target).score_maps(points)

@@ -1,0 +1,46 @@
+"""SCOT: optimal transport between hyperpixels, then Hough matching; needs no training (Liu et al., CVPR 2020)."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from simsc.errors import ConfigError
+from simsc.models.backbones import Backbone
+from simsc.models.heads.hpf import HPF
+from simsc.models.heads.transport import sinkhorn
+
+
+class SCOT(HPF):
+    """HPF whose votes are an optimal transport plan: a cell that fits everywhere no longer takes all matches.
+
+    Both images have uniform marginals; the published method weights cells by class activation, which needs the
+    classifier of the backbone.
+
+    Args:
+        backbone, layers, exponent, sigma, scale: see :class:`~simsc.models.heads.hpf.HPF`.
+        epsilon: weight of the entropy.
+        iterations: of Sinkhorn's scaling.
+    """
+
+    def __init__(
+        self,
+        backbone: Backbone,
+        *,
+        layers: tuple[int, ...] = (),
+        exponent: float = 1.0,
+        sigma: float = 1.0,
+        scale: int = 1,
+        epsilon: float = 0.05,
+        iterations: int = 20,
+    ) -> None:
+        super().__init__(backbone, layers=layers, exponent=exponent, sigma=sigma, scale=scale)
+        if min(epsilon, iterations) <= 0:
+            raise ConfigError(f"head 'scot': epsilon = {epsilon} and iterations = {iterations} must be greater than 0")
+        self.epsilon, self.iterations = epsilon, iterations
+
+    def match(self, similarity: Tensor) -> Tensor:
+        """The plan for the cost 1 - similarity, scaled so that each source cell has mass 1."""
+        sizes = similarity.shape[1:]
+        cost = 1 - similarity.flatten(3).flatten(1, 2)
+        plan = sinkhorn(cost, self.epsilon, self.iterations) * cost.shape[1]
+        return plan.unflatten(2, sizes[2:]).unflatten(1, sizes[:2])

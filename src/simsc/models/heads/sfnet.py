@@ -1,0 +1,51 @@
+"""SFNet: 2D convolutions that adapt the feature maps (Lee et al., CVPR 2019)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from torch import Tensor, nn
+
+from simsc.errors import ConfigError
+from simsc.matching.features import Features
+from simsc.models.backbones import Backbone
+from simsc.models.heads.base import Head
+from simsc.models.heads.refined import RefinedFeatures
+
+
+class SFNet(Head):
+    """Adds what two convolutions see around each cell to its feature.
+
+    Args:
+        backbone: its last map is used.
+        kernel: side of the convolutions, odd.
+        hidden: channels between the two; 0 takes a quarter of the backbone's.
+    """
+
+    def __init__(self, backbone: Backbone, *, kernel: int = 5, hidden: int = 0) -> None:
+        super().__init__(backbone)
+        if kernel % 2 == 0 or kernel < 1:
+            raise ConfigError(f"head 'sfnet': option kernel = {kernel} is not allowed; expected an odd number")
+        channels = backbone.channels
+        hidden = hidden or max(channels // 4, 1)
+        last_norm = nn.BatchNorm2d(channels)
+        nn.init.zeros_(last_norm.weight)  # training starts from the backbone's own features
+        # The norms shift anyway: the convolutions need no bias.
+        self.adaptation = nn.Sequential(
+            nn.Conv2d(channels, hidden, kernel, padding=kernel // 2, bias=False),
+            nn.BatchNorm2d(hidden),
+            nn.ReLU(),
+            nn.Conv2d(hidden, channels, kernel, padding=kernel // 2, bias=False),
+            last_norm,
+        )
+
+    def refine(self, source: Features, target: Features) -> RefinedFeatures:
+        """Both maps adapted by the same convolutions."""
+        return RefinedFeatures(
+            replace(source, maps=self.adapt(source.maps)), replace(target, maps=self.adapt(target.maps))
+        )
+
+    def adapt(self, maps: Tensor) -> Tensor:
+        """Maps ``(B, C, h, w)`` to maps of the same shape."""
+        adapted: Tensor = self.adaptation(maps)
+        return maps + adapted
