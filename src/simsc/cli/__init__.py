@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from simsc.cli import data, evaluate, models, train
+from simsc.cli import data, demo, evaluate, models, train
 from simsc.errors import SimscError
 
 app = typer.Typer(
@@ -19,6 +19,7 @@ app = typer.Typer(
 )
 app.add_typer(data.app, name="data")
 app.add_typer(models.app, name="models")
+demo.register(app)
 train.register(app)
 evaluate.register(app)
 

@@ -18,6 +18,7 @@ class Config:
     # model
     backbone: str = "resnet50.v1_in1k"
     weights: str = "default"  # "default", "random" or the path of a file
+    start: str = ""  # a trained model to continue from: a packaged name, a file or a run folder
     temperature: str = "mlp"  # mlp, single, fixed:<t>, per-pixel
     trainable: str = "last-block"  # none, last-block, last-<k>, last-stage, all
     head: str = "none"

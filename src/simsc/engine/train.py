@@ -28,10 +28,11 @@ from simsc.engine.prefetch import prefetch
 from simsc.engine.run_folder import RunFolder
 from simsc.engine.sampler import epoch_batches
 from simsc.engine.scoring import score
+from simsc.errors import ConfigError
 from simsc.files import cache_folder, write_json
 from simsc.metrics.protocols import find_protocol
 from simsc.models.checkpoints import build_model, save_model
-from simsc.models.model import State
+from simsc.models.model import SimSC, State
 from simsc.models.temperature import learns
 
 SELECTION_ALPHA = 0.1
@@ -81,7 +82,7 @@ class Trainer:
 
     def _build(self) -> None:
         config = self.config
-        self.model = build_model(config.to_dict(), config.weights, config.seed).to(self.device)
+        self.model = starting_model(config).to(self.device)
         self.objective: nn.Module = PairObjective(self.model, config)
         groups = self.model.parameter_groups(config.rate, config.temperature_rate, config.head_rate)
         self.optimizer = torch.optim.Adam(groups) if groups else None
@@ -291,6 +292,22 @@ class Trainer:
             write_json(self.folder.result, summary)
         self.listener.on_end(summary)
         return summary
+
+
+def starting_model(config: Config) -> SimSC:
+    """The model a run begins with: a pre-trained backbone, or all weights of the trained model ``start``."""
+    if not config.start:
+        return build_model(config.to_dict(), config.weights, config.seed)
+    from simsc.models.zoo import open_model
+
+    model = build_model(config.to_dict(), None, config.seed)
+    try:
+        model.load_state_dict(open_model(config.start).state_dict())
+    except RuntimeError as error:
+        raise ConfigError(
+            f"start = {config.start}: that model is of another kind than this configuration: {error}"
+        ) from None
+    return model
 
 
 def _unique_images(pairs: Sequence[Pair]) -> list[ImageRef]:
