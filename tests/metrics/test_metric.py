@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+import multiprocessing
+import os
 from pathlib import Path
 from typing import Any
 
@@ -97,9 +97,15 @@ def _worker(rank: int, folder: str) -> None:
     torch.distributed.destroy_process_group()
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs to fork processes")
 def test_two_processes_merge_to_the_result_of_one(tmp_path):
-    workers = [subprocess.Popen([sys.executable, __file__, str(rank), str(tmp_path)]) for rank in range(2)]
-    assert [worker.wait(timeout=120) for worker in workers] == [0, 0]
+    context = multiprocessing.get_context("fork")  # new interpreters would import for seconds
+    workers = [context.Process(target=_worker, args=(rank, str(tmp_path)), daemon=True) for rank in range(2)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(timeout=120)
+    assert [worker.exitcode for worker in workers] == [0, 0]
     expected = json.loads(json.dumps(single()))
     for rank in range(2):
         merged = json.loads((tmp_path / f"{rank}.json").read_text())
@@ -109,7 +115,3 @@ def test_two_processes_merge_to_the_result_of_one(tmp_path):
         for name, values in expected["per_category"].items():
             assert merged["per_category"][name] == pytest.approx(values)
         assert (merged["pairs"], merged["points"]) == (expected["pairs"], expected["points"])
-
-
-if __name__ == "__main__":
-    _worker(int(sys.argv[1]), sys.argv[2])
