@@ -91,11 +91,14 @@ def _colours(
 ) -> np.ndarray:
     order = np.argsort(index, kind="stable")  # brings the samples of each block together
     bounds = np.searchsorted(index[order], np.arange(len(blocks) + 1))
-    for block, first, last in zip(blocks, bounds[:-1], bounds[1:], strict=True):
+    order = order[bounds[0] :]
+    x, y, z = x[order], y[order], z[order]
+    lit = np.empty((3, len(order)), dtype=np.uint8)
+    for block, first, last in zip(blocks, bounds[:-1] - bounds[0], bounds[1:] - bounds[0], strict=True):
         if first < last:
-            mine = order[first:last]
-            offsets = (places[mine] - centre for places, centre in zip((x, y, z), block.centre, strict=True))
-            base[mine] = _lit(block, *(offset.astype(np.float32) for offset in offsets))
+            offsets = (places[first:last] - centre for places, centre in zip((x, y, z), block.centre, strict=True))
+            lit[:, first:last] = _lit(block, *(offset.astype(np.float32) for offset in offsets))
+    base[order] = lit.T
     return base
 
 
@@ -111,15 +114,15 @@ def _lit(block: Block, x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarra
     # Surfaces seen at a grazing angle darken, which draws an outline around every part.
     strength *= np.clip(normal[2] * np.float32(1.6) + np.float32(0.55), np.float32(0.55), 1)
     if block.look.pattern == "plain":
-        colours = strength[:, None] * np.asarray(block.look.colour, dtype=np.float32)
+        colours = np.asarray(block.look.colour, dtype=np.float32)[:, None] * strength
     else:
         position = transform(block.to_part.astype(np.float32), np.stack([x, y, z], axis=1))
-        colours = strength[:, None] * block.look.albedo(position)
+        colours = block.look.albedo(position).T * strength
     if block.look.gloss > 0:
         shine = np.maximum(dot(normal, _HALFWAY), 0)
         for _ in range(5):
             shine = shine * shine
-        colours += (np.float32(block.look.gloss) * shine)[:, None]
+        colours += np.float32(block.look.gloss) * shine
     return (np.minimum(colours, 1) * np.float32(255) + np.float32(0.5)).astype(np.uint8)
 
 
