@@ -1,0 +1,205 @@
+"""Dense correspondence between two images: every pixel of the target, and where it comes from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from simsc.coordinates import Convention, Size, cell_grid, resize_points
+from simsc.errors import DataError
+from simsc.images import check_pixels
+from simsc.matcher.encoded import EncodedImage
+from simsc.matcher.pairing import PairScorer, from_cells
+from simsc.matcher.results import upsample
+from simsc.matching.dense import dense_match
+from simsc.matching.scores import sample_map
+from simsc.models.model import SimSC
+
+CYCLE_SHARE = 0.1
+"""Default limit of the cycle error, as a share of the larger side: the distance that PCK@0.1 still accepts."""
+
+OUTSIDE = 128  # grey, where a warped pixel has no counterpart
+
+
+@dataclass(frozen=True)
+class HalfFlow:
+    """One direction: a grid over image A, and where its places lie in image B.
+
+    Positions are kept as shifts from the same relative place in B, so that between and beyond the grid's centres
+    they go on as a translation.
+
+    Attributes:
+        shift: ``(h, w, 2)`` pixels of B.
+        confidence: ``(h, w)``.
+        cycle_error: ``(h, w)`` pixels of A.
+        size: ``(height, width)`` of A as shown.
+        other: ``(height, width)`` of B as shown.
+        convention: see :mod:`simsc.coordinates`.
+    """
+
+    shift: np.ndarray
+    confidence: np.ndarray
+    cycle_error: np.ndarray
+    size: Size
+    other: Size
+    convention: Convention = "center"
+
+    def dense(self) -> np.ndarray:
+        """Positions in B of all pixels of A: ``(height, width, 2)`` float32 xy, inside of B."""
+        rows, columns = np.mgrid[: self.size[0], : self.size[1]]
+        pixels = np.stack([columns, rows], axis=-1).astype(np.float32)
+        return self._inside(self._start(pixels) + upsample(self.shift, self.size, self.convention))
+
+    def at(self, points: np.ndarray) -> np.ndarray:
+        """Positions in B of points ``(n, 2)`` of A."""
+        grid = self.shift.shape[0], self.shift.shape[1]
+        cells = torch.from_numpy(resize_points(points, self.size, grid, self.convention))
+        maps = torch.from_numpy(self.shift).permute(2, 0, 1)[None]
+        return self._inside(self._start(points) + sample_map(maps, cells[None])[0].numpy())
+
+    def _start(self, points: np.ndarray) -> np.ndarray:
+        return resize_points(points, self.size, self.other, self.convention)
+
+    def _inside(self, points: np.ndarray) -> np.ndarray:
+        limit = np.asarray((self.other[1] - 1, self.other[0] - 1), dtype=points.dtype)
+        return points.clip(0, limit)
+
+
+@dataclass(frozen=True)
+class DenseFlow:
+    """For every pixel of the target where it comes from in the source, and the way back.
+
+    Attributes:
+        backward: from the target to the source; what warping needs.
+        forward: from the source to the target; what moves points.
+        temperature: effective temperature of the pair.
+        max_cycle: limit of the cycle error in pixels of the target, for :attr:`cycle_mask`.
+    """
+
+    backward: HalfFlow
+    forward: HalfFlow
+    temperature: float
+    max_cycle: float
+
+    @property
+    def source_size(self) -> Size:
+        """``(height, width)`` of the source as shown."""
+        return self.forward.size
+
+    @property
+    def target_size(self) -> Size:
+        """``(height, width)`` of the target as shown."""
+        return self.backward.size
+
+    @cached_property
+    def points(self) -> np.ndarray:
+        """``(H_t, W_t, 2)`` xy in pixels of the source for every pixel of the target."""
+        return self.backward.dense()
+
+    @cached_property
+    def confidence(self) -> np.ndarray:
+        """``(H_t, W_t)`` in [0, 1]: peak probability of the match of every pixel of the target."""
+        return upsample(self.backward.confidence, self.target_size, self.backward.convention)
+
+    @cached_property
+    def cycle_error(self) -> np.ndarray:
+        """``(H_t, W_t)`` pixels of the target between a pixel and where its match leads back to."""
+        return upsample(self.backward.cycle_error, self.target_size, self.backward.convention)
+
+    @cached_property
+    def cycle_mask(self) -> np.ndarray:
+        """``(H_t, W_t)`` bool: whether the match of a pixel leads back to within ``max_cycle``."""
+        return self.cycle_error <= self.max_cycle
+
+    def warp(self, image: np.ndarray, *, consistent: bool = False) -> np.ndarray:
+        """The source's pixels ``(H_s, W_s, 3)`` uint8 as they lie on the target: ``(H_t, W_t, 3)`` uint8.
+
+        With ``consistent``, pixels outside of :attr:`cycle_mask` are grey.
+        """
+        check_pixels(image)
+        _check_size(image, self.source_size, "image")
+        warped = np.rint(_sample(image, self.points)).astype(np.uint8)
+        if consistent:
+            warped[~self.cycle_mask] = OUTSIDE
+        return warped
+
+    def transfer_mask(self, mask: np.ndarray, *, consistent: bool = False) -> np.ndarray:
+        """A mask ``(H_s, W_s)`` of the source on the target: ``(H_t, W_t)`` bool.
+
+        With ``consistent``, only pixels of :attr:`cycle_mask` can be set.
+        """
+        mask = np.asarray(mask)
+        _check_size(mask, self.source_size, "mask")
+        moved = _sample((mask > 0).astype(np.float32)[..., None], self.points)[..., 0] > 0.5
+        return moved & self.cycle_mask if consistent else moved
+
+    def transfer_points(self, points: np.ndarray) -> np.ndarray:
+        """Points ``(n, 2)`` of the source on the target, interpolated between the cells' matches."""
+        return self.forward.at(np.asarray(points, dtype=np.float64).reshape(-1, 2))
+
+
+def dense_flow(
+    model: SimSC,
+    source: EncodedImage,
+    target: EncodedImage,
+    *,
+    localizer: str,
+    density: int = 1,
+    max_cycle: float | None = None,
+) -> DenseFlow:
+    """Match two encoded images densely in both directions; see :meth:`simsc.matcher.Matcher.dense`."""
+    there, back = PairScorer(model, source, target), PairScorer(model, target, source)
+    temperature = float(source.features.temperature * target.features.temperature)
+    limit = CYCLE_SHARE * max(target.size) if max_cycle is None else max_cycle
+    return DenseFlow(
+        backward=_half(target, source, back, there, localizer, density),
+        forward=_half(source, target, there, back, localizer, density),
+        temperature=temperature,
+        max_cycle=limit,
+    )
+
+
+def _half(
+    first: EncodedImage, second: EncodedImage, there: PairScorer, back: PairScorer, localizer: str, density: int
+) -> HalfFlow:
+    queries = _queries(first, density)
+    match = dense_match(first.features, second.features, queries, score_maps=there, localizer=localizer)
+    returned = dense_match(second.features, first.features, match.points, score_maps=back, localizer=localizer)
+    places = from_cells(first, queries)
+    start = resize_points(places, first.size, second.size, first.frame.convention)
+    return HalfFlow(
+        shift=(from_cells(second, match.points[0]) - start),
+        confidence=match.confidence[0].cpu().numpy(),
+        cycle_error=np.linalg.norm(from_cells(first, returned.points[0]) - places, axis=-1),
+        size=first.size,
+        other=second.size,
+        convention=first.frame.convention,
+    )
+
+
+def _queries(image: EncodedImage, density: int) -> Tensor:
+    """``(h * density, w * density, 2)`` in cells: a regular grid over the image."""
+    height, width = image.features.map_size
+    fine = height * density, width * density
+    grid = cell_grid(fine, device=image.features.maps.device)
+    return resize_points(grid, fine, (height, width), image.frame.convention).unflatten(0, fine)
+
+
+def _sample(values: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Bilinear look-up of ``(H, W, c)`` at places ``(h, w, 2)`` xy inside, row block by row block."""
+    maps = torch.from_numpy(np.ascontiguousarray(values.transpose(2, 0, 1), dtype=np.float32))[None]
+    rows = max(1, 2**20 // places.shape[1])
+    blocks = [
+        sample_map(maps, torch.from_numpy(places[top : top + rows]).reshape(1, -1, 2))[0].numpy()
+        for top in range(0, len(places), rows)
+    ]
+    return np.concatenate(blocks).reshape(*places.shape[:2], values.shape[2])
+
+
+def _check_size(array: np.ndarray, size: Size, what: str) -> None:
+    if array.shape[:2] != size or (what == "mask" and array.ndim != 2):
+        raise DataError(f"{what}: expected the source's size, (height, width) = {size}, got shape {array.shape}")

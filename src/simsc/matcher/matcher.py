@@ -1,0 +1,214 @@
+"""``simsc.load()`` -> :class:`Matcher`: from your own two images to corresponding points."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from simsc.errors import ConfigError, unknown_name
+from simsc.images import read_image
+from simsc.matcher.encoded import EncodedImage, Encoder, ImageLike, View, encode_images
+from simsc.matcher.flow import DenseFlow, dense_flow
+from simsc.matcher.pairing import check_query, find_points, to_cells
+from simsc.matcher.results import MatchResult
+from simsc.matching.localize import LOCALIZERS
+from simsc.models.folding import fold_batchnorm
+from simsc.models.model import SimSC
+
+RUNTIMES = ("torch", "onnx")
+
+
+def load(model: str | Path | SimSC | None = None, **options: Any) -> Matcher:
+    """A matcher.
+
+    Args:
+        model: None for the packaged model, the name of a packaged model, a model file, a run folder, the name of a
+            backbone (its pre-trained features), or a model in memory.
+        options: of :class:`Matcher`.
+    """
+    if not isinstance(model, SimSC):
+        from simsc.models.zoo import open_model
+
+        model = open_model(model)
+    return Matcher(model, **options)
+
+
+class Matcher:
+    """Finds corresponding points between two images.
+
+    Images are paths, bytes, PIL images, arrays or tensors of any size (see :func:`simsc.images.read_image`), or what
+    :meth:`encode` returned. Points are ``(x, y)`` in pixels of the image as shown.
+
+    Args:
+        model: it is copied, prepared for inference and left untouched.
+        size: side of the square that images are resized to or, with ``keep_aspect``, length of their longer side;
+            None for the size the model's backbone is used at, 256 for ResNets. Rounded to the network's stride.
+        keep_aspect: keep the images' aspect ratios instead of resizing to a square.
+        flip: flipped ensemble: match the mirrored pair too and average the score maps; twice the time.
+        localizer: one of :data:`simsc.matching.LOCALIZERS`.
+        device: ``auto``, ``cpu``, ``cuda``, ``mps``.
+        runtime: ``torch``, or ``onnx`` to run the network on ONNX Runtime (needs the extra ``export``).
+    """
+
+    def __init__(
+        self,
+        model: SimSC,
+        *,
+        size: int | None = None,
+        keep_aspect: bool = False,
+        flip: bool = False,
+        localizer: str = "kernel-soft-argmax",
+        device: str = "auto",
+        runtime: str = "torch",
+    ) -> None:
+        if localizer not in LOCALIZERS:
+            raise ConfigError(unknown_name("localizer", localizer, LOCALIZERS))
+        self.device = pick_device(device)
+        self.model = inference_copy(model).to(self.device)
+        backbone = model.backbone
+        self.view = View(size or backbone.spec.input_size, backbone.stride, keep_aspect, model.convention)
+        self.flip, self.localizer, self.runtime = flip, localizer, runtime
+        self._encoder = self._build_encoder(runtime)
+
+    @torch.inference_mode()
+    def encode(self, image: ImageLike | EncodedImage) -> EncodedImage:
+        """Run the network on an image once, to match it many times."""
+        return self._encode([image])[0]
+
+    @torch.inference_mode()
+    def match(
+        self,
+        source: ImageLike | EncodedImage,
+        target: ImageLike | EncodedImage,
+        points: Any,
+        *,
+        min_confidence: float | None = None,
+        max_cycle: float | None = None,
+    ) -> MatchResult:
+        """Where points ``(n, 2)`` of the source lie in the target.
+
+        Args:
+            source, target: the images.
+            points: xy in pixels of the source as shown; refused if outside of it.
+            min_confidence: matches of less confidence count as unmatched.
+            max_cycle: so do matches that lead back to a place further than so many pixels of the source away.
+        """
+        first, second = self._encode([source, target])
+        return self._match(first, second, check_query(points, first.size), min_confidence, max_cycle)
+
+    @torch.inference_mode()
+    def match_many(
+        self,
+        source: ImageLike | EncodedImage,
+        targets: Iterable[ImageLike | EncodedImage],
+        points: Any,
+        *,
+        min_confidence: float | None = None,
+        max_cycle: float | None = None,
+        batch_size: int = 8,
+    ) -> Iterator[MatchResult]:
+        """:meth:`match` of one source with many targets, in their order; targets are encoded in batches."""
+        first = self.encode(source)
+        query = check_query(points, first.size)
+        remaining = iter(targets)
+        while batch := list(islice(remaining, batch_size)):
+            for second in self._encode(batch):
+                yield self._match(first, second, query, min_confidence, max_cycle)
+
+    @torch.inference_mode()
+    def dense(
+        self,
+        source: ImageLike | EncodedImage,
+        target: ImageLike | EncodedImage,
+        *,
+        density: int = 1,
+        max_cycle: float | None = None,
+    ) -> DenseFlow:
+        """For every pixel of the target where it comes from in the source, with confidence and cycle error.
+
+        Args:
+            source, target: the images.
+            density: queries per cell along each side; between them positions are interpolated.
+            max_cycle: limit of the cycle mask in pixels of the target; None for a tenth of its larger side.
+        """
+        if density < 1:
+            raise ConfigError(f"density = {density} is not allowed: 1 or more queries per cell")
+        first, second = self._encode([source, target])
+        return dense_flow(self.model, first, second, localizer=self.localizer, density=density, max_cycle=max_cycle)
+
+    def _match(
+        self,
+        source: EncodedImage,
+        target: EncodedImage,
+        points: np.ndarray,
+        min_confidence: float | None,
+        max_cycle: float | None,
+    ) -> MatchResult:
+        found, scorer = find_points(self.model, source, target, points, self.localizer)
+        back, _ = find_points(self.model, target, source, found.points, self.localizer)
+        error = np.linalg.norm(back.points - points, axis=1)
+        matched = np.ones(len(points), dtype=bool)
+        if min_confidence is not None:
+            matched &= found.confidence >= min_confidence
+        if max_cycle is not None:
+            matched &= error <= max_cycle
+        return MatchResult(
+            source_points=points,
+            points=found.points,
+            confidence=found.confidence,
+            cycle_error=error,
+            matched=matched,
+            temperature=float(source.features.temperature * target.features.temperature),
+            source_size=source.size,
+            target_size=target.size,
+            convention=target.frame.convention,
+            scorer=scorer,
+            cells=to_cells(source, points),
+        )
+
+    def _encode(self, images: list[Any]) -> list[EncodedImage]:
+        """Encode what is not encoded yet, in one batch where sizes agree."""
+        raw = [index for index, image in enumerate(images) if not isinstance(image, EncodedImage)]
+        pixels = [read_image(images[index]) for index in raw]
+        fresh = encode_images(self._encoder, pixels, self.view, self.device, flip=self.flip)
+        done = dict(zip(raw, fresh, strict=True))
+        return [done.get(index, image) for index, image in enumerate(images)]
+
+    def _build_encoder(self, runtime: str) -> Encoder:
+        if runtime == "torch":
+            return self.model.encode
+        if runtime == "onnx":
+            from simsc.export.runtime import cached_encoder
+
+            return cached_encoder(self.model)
+        raise ConfigError(unknown_name("runtime", runtime, RUNTIMES))
+
+
+def inference_copy(model: SimSC) -> SimSC:
+    """A copy for inference: BatchNorm folded, evaluation mode, no gradients."""
+    folded = fold_batchnorm(model.backbone)
+    # The memo makes the copy take the folded backbone in the place of the original one.
+    fast = copy.deepcopy(model, {id(model.backbone): folded}).eval()
+    return fast.requires_grad_(False)
+
+
+def pick_device(name: str = "auto") -> torch.device:
+    """``auto`` takes CUDA, then Apple's, then the CPU.
+
+    >>> pick_device("cpu")
+    device(type='cpu')
+    """
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError):
+        raise ConfigError(f"device '{name}' is not available; allowed: auto, cpu, cuda, mps") from None
+    return device
