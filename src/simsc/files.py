@@ -27,10 +27,11 @@ def shared_folder() -> Path:
 
 
 @contextmanager
-def atomic_path(path: str | Path) -> Iterator[Path]:
+def atomic_path(path: str | Path, durable: bool = True) -> Iterator[Path]:
     """Yield a temporary path beside ``path`` that replaces it only if the block succeeds.
 
-    A reader, or a process killed half-way, never sees a partly written file.
+    A reader, or a process killed half-way, never sees a partly written file. ``durable`` also waits until the file
+    is on the disk, so that it survives a power cut; caches, which can be made again, do without.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -39,7 +40,8 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
     temporary = Path(name)
     try:
         yield temporary
-        _flush_to_disk(temporary)
+        if durable:
+            _flush_to_disk(temporary)
         temporary.chmod(0o666 & ~_umask())  # mkstemp makes files private; these are ordinary ones
         temporary.replace(path)
     finally:

@@ -44,7 +44,7 @@ class TrunkCache:
             self._memory[ref.key] = kept
             return
         for part, tensor in enumerate(kept):
-            with atomic_path(self._file(ref, part)) as temporary, temporary.open("wb") as stream:
+            with atomic_path(self._file(ref, part), durable=False) as temporary, temporary.open("wb") as stream:
                 np.save(stream, tensor.contiguous().numpy())
         self._attach(ref)
 
