@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from simsc.coordinates import resize_boxes
 from simsc.data.records import Pair
 from simsc.data.registry import load_pairs
 from simsc.demo.page import Section, write_page
@@ -22,7 +23,7 @@ from simsc.engine.scoring import score
 from simsc.engine.train import Trainer
 from simsc.metrics.protocols import find_protocol
 from simsc.models.model import SimSC
-from simsc.models.zoo import DEFAULT_MODEL, open_model
+from simsc.models.zoo import DEFAULT, open_model
 
 PROTOCOL = "paper-256"
 ADAPTATION = {
@@ -50,8 +51,8 @@ def run_demo(
         say(f"Matching {source} and {target} ...")
         sections.append(_own_images(source, target))
     pairs = load_pairs("scenes", None, "test")
-    model = open_model(None)
-    say(f"Measuring {DEFAULT_MODEL} on {len(pairs)} rendered pairs it has never seen the like of ...")
+    model = open_model(DEFAULT)
+    say(f"Measuring {DEFAULT} on {len(pairs)} rendered pairs it has never seen the like of ...")
     before = _predict(model, pairs)
     say(f"Adapting it to them ({epochs} epochs on other renderings; temperature and validation PCK live) ...")
     after = _predict(_adapt(out / "run", epochs, listener), pairs)
@@ -72,7 +73,7 @@ def _score(predictions: Sequence[Prediction]) -> dict[str, Any]:
 
 def _adapt(folder: Path, epochs: int, listener: Listener | None) -> SimSC:
     """Fine-tune the last block of the packaged model on training renderings; an earlier result is taken again."""
-    config = Config().updated({**ADAPTATION, "start": DEFAULT_MODEL, "epochs": epochs})
+    config = Config().updated({**ADAPTATION, "start": DEFAULT, "epochs": epochs})
     Trainer(config, folder, resume=True, listener=listener).run()
     return open_model(folder)
 
@@ -103,9 +104,9 @@ def _table(results: dict[str, dict[str, Any]]) -> Section:
         values = [f"{result['per_image'][alpha]:.1f}" for alpha in alphas]
         rows.append([f"{name} adaptation", *values, f"{temperature['mean']:.4f} ± {temperature['std']:.4f}"])
     text = (
-        "The packaged model learned on photographs (PF-Pascal); these are rendered animals, vehicles, chairs and faces. "
-        f"Test renderings, protocol {PROTOCOL}, threshold bbox, per image. Adaptation trains the last block and the "
-        "temperature module on other renderings."
+        "The packaged model learned on photographs (PF-Pascal); these are rendered animals, vehicles, chairs and "
+        f"faces. Test renderings, protocol {PROTOCOL}, threshold bbox, per image. Adaptation trains the last block "
+        "and the temperature module on other renderings."
     )
     return Section("Before and after", text, table=rows)
 
@@ -142,8 +143,6 @@ def _correct(pair: Pair, prediction: Prediction) -> np.ndarray:
     frame = find_protocol(PROTOCOL).frame(pair.target.size)
     distance = np.linalg.norm(frame.to_network(prediction.predicted) - frame.to_network(pair.target_points), axis=1)
     assert pair.target_box is not None
-    from simsc.coordinates import resize_boxes
-
     box = resize_boxes(pair.target_box, frame.original, frame.resized)
     return distance <= 0.1 * max(box[2] - box[0], box[3] - box[1])
 
