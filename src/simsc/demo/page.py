@@ -15,7 +15,8 @@ from simsc.files import write_text
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 1100px; margin: 2rem auto; padding: 0 1rem; color: #1c2430; }
 h1 { font-size: 1.7rem; } h2 { margin-top: 2.2rem; font-size: 1.25rem; }
-table { border-collapse: collapse; } th, td { padding: .35rem .9rem; border-bottom: 1px solid #d5dae2; text-align: right; }
+table { border-collapse: collapse; }
+th, td { padding: .35rem .9rem; border-bottom: 1px solid #d5dae2; text-align: right; }
 th:first-child, td:first-child { text-align: left; }
 .pictures { display: grid; grid-template-columns: repeat(auto-fill, minmax(420px, 1fr)); gap: 1rem; }
 .pictures.single { grid-template-columns: 1fr; }
