@@ -59,7 +59,7 @@ def test_equals_the_interpolated_full_tensor(sizes, convention, per_cell):
     points = resize_points(pixels, (48, 32), sizes[0], convention)
     shape = [(2, *size) if per_cell else (2, 1, 1) for size in sizes]
     betas = [torch.rand(s, dtype=torch.float64) * 0.9 + 0.1 for s in shape]
-    fast = query_scores(source, target, points, *betas, convention=convention)
+    fast = query_scores(source, target, points, *betas)
     slow = slow_scores(source, target, points, betas[0].expand(2, *sizes[0]), betas[1].expand(2, *sizes[1]))
     torch.testing.assert_close(fast, slow)
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from simsc.coordinates import resize_points
 from simsc.errors import ConfigError
 from simsc.losses import gaussian_cross_entropy
-from simsc.matching import dense_match, query_scores
+from simsc.matching import Features, dense_match, query_scores
 from simsc.models.model import SimSC
 from simsc.models.trainable import tail_blocks
 
@@ -138,6 +138,46 @@ def test_parameter_groups_have_the_rates_of_the_paper(tiny, trainable, temperatu
 def test_given_rates_win_even_when_zero(tiny):
     groups = SimSC(tiny("resnet")).parameter_groups(0.0, 0.5)
     assert [group["lr"] for group in groups] == [0.0, 0.5]
+
+
+class ShiftHead(nn.Module):
+    """Scores of one row up, and a wish for further layers."""
+
+    layers = (0, 3, 6)
+    calls = 0
+
+    def refine(self, source: Features, target: Features) -> ShiftHead:
+        self.calls += 1
+        self.target = target
+        return self
+
+    def score_maps(self, points: Tensor) -> Tensor:
+        grid = torch.arange(24.0).reshape(1, 1, 4, 6)
+        cell = (points[..., 1] - 1).clamp(min=0) * 6 + points[..., 0]
+        return 50 - 50 * (grid - cell[..., None, None]).abs()
+
+
+@pytest.mark.parametrize("family", ["resnet", "vit"])
+def test_layers_a_head_asks_for_come_from_trunk_and_tail_alike(tiny, family):
+    backbone = tiny(family)
+    wanted = (0, backbone.num_blocks // 2, backbone.num_blocks)
+    expected = backbone.layers(images(), wanted)
+    for trainable in TRAINABLE:
+        model = SimSC(backbone, trainable=trainable).eval()
+        model.head = ShiftHead()
+        model.head.layers = wanted
+        for layer, right in zip(model.encode(images()).layers, expected, strict=True):
+            torch.testing.assert_close(layer, right)
+
+
+def test_dense_matching_runs_the_head_once_for_all_chunks(tiny):
+    model = SimSC(tiny("resnet")).eval()
+    model.head = ShiftHead()
+    features = model.encode(images(1))
+    scorer = model.scorer(features, features)
+    match = dense_match(features, features, score_maps=scorer, localizer="argmax", max_bytes=1)
+    assert model.head.calls == 1
+    assert match.points[0, :, 2].tolist() == [[2.0, 0.0], [2.0, 0.0], [2.0, 1.0], [2.0, 2.0]]
 
 
 @pytest.mark.parametrize("convention", ["center", "corner"])

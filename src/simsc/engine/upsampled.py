@@ -40,4 +40,4 @@ def _interpolated(target: Tensor, size: Size, top: int, rows: int, convention: C
     x = torch.arange(size[1], device=target.device, dtype=target.dtype)
     pixels = torch.stack(torch.meshgrid(y, x, indexing="ij")[::-1], dim=-1).reshape(1, -1, 2)
     cells = resize_points(pixels, size, (target.shape[-2], target.shape[-1]), convention)
-    return sample_map(target[None], cells, convention)[0]
+    return sample_map(target[None], cells)[0]

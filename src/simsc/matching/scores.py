@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from simsc.coordinates import Convention, aligns_corners, to_normalized
+from simsc.coordinates import aligns_corners, to_normalized
 from simsc.errors import ConfigError, unknown_name
 
 EPS = 1e-6
@@ -31,7 +31,6 @@ def query_scores(
     *,
     normalize: bool = True,
     query: QueryMode = "normalize-then-sample",
-    convention: Convention = "center",  # noqa: ARG001
 ) -> Tensor:
     """Score maps M_q of query points: ``(B, N, h_B, w_B)``, computed and returned in at least float32.
 
@@ -86,7 +85,6 @@ def query_features(
     beta: Tensor | None = None,
     normalize: bool = True,
     query: QueryMode = "normalize-then-sample",
-    convention: Convention = "center",  # noqa: ARG001
 ) -> Tensor:
     """Source features at the query points, normalised and divided by the temperature: ``(B, N, C)``."""
     _check_maps(source, source, query)
@@ -101,10 +99,10 @@ def feature_scores(queries: Tensor, target: Tensor, beta: Tensor | None = None, 
         return _products(queries.to(target.dtype), target, _divisor(target, beta, normalize))
 
 
-def sample_map(maps: Tensor, points: Tensor, convention: Convention = "center") -> Tensor:  # noqa: ARG001
+def sample_map(maps: Tensor, points: Tensor) -> Tensor:
     """Bilinear samples ``(B, N, C)`` of maps ``(B, C, h, w)`` at points ``(B, N, 2)`` in cells.
 
-    Cells are cells in every convention, so the result does not depend on it.
+    Cells are cells in every convention of :mod:`simsc.coordinates`, so none is asked for.
 
     >>> maps = torch.tensor([[[[0.0, 1.0, 2.0, 3.0]]]])
     >>> sample_map(maps, torch.tensor([[[1.25, 0.0], [-0.4, 0.0]]])).flatten()
