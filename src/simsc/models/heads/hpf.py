@@ -6,7 +6,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from simsc.coordinates import Size
 from simsc.errors import ConfigError
 from simsc.matching.features import Features
 from simsc.models.backbones import Backbone
@@ -27,8 +26,7 @@ class HPF(Head):
         backbone: where the levels come from.
         layers: layers used beside the last map; empty for the default choice.
         exponent: power of the similarities before they vote.
-        sigma: smoothing of the votes, in cells of the backbone's last map.
-        scale: how many times finer than the last map the matching is done; 2 gives score maps of twice the size.
+        sigma: smoothing of the votes, in cells.
     """
 
     def __init__(
@@ -38,19 +36,16 @@ class HPF(Head):
         layers: tuple[int, ...] = (),
         exponent: float = 2.0,
         sigma: float = 1.0,
-        scale: int = 1,
     ) -> None:
         super().__init__(backbone, layers or spread_layers(backbone, DEPTHS))
-        if min(exponent, sigma, scale) <= 0:
-            raise ConfigError(
-                f"exponent = {exponent}, sigma = {sigma} and scale = {scale} of a voting head must be greater than 0"
-            )
-        self.exponent, self.sigma, self.scale = exponent, sigma, scale
+        if min(exponent, sigma) <= 0:
+            raise ConfigError(f"exponent = {exponent} and sigma = {sigma} of a voting head must be greater than 0")
+        self.exponent, self.sigma = exponent, sigma
 
     def refine(self, source: Features, target: Features) -> RefinedScores:
         """Scores relative to the best of each source cell, in [0, 1], then divided by the temperatures."""
         similarity = score_tensor(self.hyperpixels(source), self.hyperpixels(target))
-        voted = hough_matching(self.match(F.relu(similarity) ** self.exponent), self.sigma * self.scale)
+        voted = hough_matching(self.match(F.relu(similarity) ** self.exponent), self.sigma)
         return tempered(relative_to_best(voted), source, target)
 
     def match(self, similarity: Tensor) -> Tensor:
@@ -58,10 +53,8 @@ class HPF(Head):
         return similarity
 
     def hyperpixels(self, features: Features) -> Tensor:
-        """All levels at one size, one after the other along channels: ``(B, sum of C_i, h, w)``."""
-        height, width = features.map_size
-        size: Size = (height * self.scale, width * self.scale)
-        return torch.cat([resize_map(level, size) for level in all_levels(features)], dim=1)
+        """All levels at the size of the last map, one after the other along channels: ``(B, sum of C_i, h, w)``."""
+        return torch.cat([resize_map(level, features.map_size) for level in all_levels(features)], dim=1)
 
 
 def relative_to_best(scores: Tensor) -> Tensor:

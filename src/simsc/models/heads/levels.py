@@ -52,7 +52,8 @@ def probe_levels(backbone: Backbone, layers: Sequence[int]) -> tuple[Level, ...]
 
 def spread_layers(backbone: Backbone, fractions: Sequence[float]) -> tuple[int, ...]:
     """Layers at the given fractions of a backbone's depth, the same choice for any architecture."""
-    return tuple(sorted({round(fraction * backbone.num_blocks) for fraction in fractions}))
+    layers = {round(fraction * backbone.num_blocks) for fraction in fractions}
+    return tuple(sorted(layers - {backbone.num_blocks}))
 
 
 def all_levels(features: Features) -> tuple[Tensor, ...]:

@@ -8,10 +8,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from simsc.coordinates import Size, resize_points
 from simsc.matching.features import Features
 from simsc.matching.scores import at_least_float, query_scores, sample_map, unit_features
-from simsc.models.heads.levels import resize_map
 
 
 class Refined(Protocol):
@@ -40,21 +38,12 @@ class RefinedFeatures:
 
 @dataclass(frozen=True)
 class RefinedScores:
-    """A score tensor that is already divided by the temperatures.
-
-    Attributes:
-        tensor: ``(B, h_A, w_A, h_B, w_B)``, of the maps' size or finer.
-        source_size: ``(h, w)`` of the source maps, the frame of the points.
-    """
+    """A score tensor ``(B, h_A, w_A, h_B, w_B)``, of the maps' sizes, that is already divided by the temperatures."""
 
     tensor: Tensor
-    source_size: Size
 
     def score_maps(self, points: Tensor) -> Tensor:
         """Bilinear interpolation over the source dimensions: ``(B, N, h_B, w_B)``."""
-        size = self.tensor.shape[1], self.tensor.shape[2]
-        if size != self.source_size:
-            points = resize_points(points, self.source_size, size)
         by_target = self.tensor.flatten(3).permute(0, 3, 1, 2)
         return sample_map(by_target, points).unflatten(2, self.tensor.shape[-2:])
 
@@ -75,12 +64,6 @@ def score_tensor(source: Tensor, target: Tensor) -> Tensor:
 def tempered(scores: Tensor, source: Features, target: Features) -> RefinedScores:
     """Divide a score tensor ``(B, h_A, w_A, h_B, w_B)`` by both temperatures, per image or per cell."""
     scores = at_least_float(scores)
-    source_beta = _fit(source.beta.to(scores.dtype), (scores.shape[1], scores.shape[2]))[..., None, None]
-    target_beta = _fit(target.beta.to(scores.dtype), (scores.shape[3], scores.shape[4]))[:, None, None]
-    return RefinedScores(scores / source_beta / target_beta, source.map_size)
-
-
-def _fit(beta: Tensor, size: Size) -> Tensor:
-    """A temperature per image as it is; one per cell, at the size of the score tensor."""
-    per_image = beta.shape[-2:] == (1, 1)
-    return beta if per_image else resize_map(beta[:, None], size)[:, 0]
+    source_beta = source.beta.to(scores.dtype)[..., None, None]
+    target_beta = target.beta.to(scores.dtype)[:, None, None]
+    return RefinedScores(scores / source_beta / target_beta)

@@ -17,7 +17,7 @@ class SCOT(HPF):
     classifier of the backbone.
 
     Args:
-        backbone, layers, exponent, sigma, scale: see :class:`~simsc.models.heads.hpf.HPF`.
+        backbone, layers, exponent, sigma: see :class:`~simsc.models.heads.hpf.HPF`.
         epsilon: weight of the entropy.
         iterations: of Sinkhorn's scaling.
     """
@@ -29,11 +29,10 @@ class SCOT(HPF):
         layers: tuple[int, ...] = (),
         exponent: float = 1.0,
         sigma: float = 1.0,
-        scale: int = 1,
         epsilon: float = 0.05,
         iterations: int = 20,
     ) -> None:
-        super().__init__(backbone, layers=layers, exponent=exponent, sigma=sigma, scale=scale)
+        super().__init__(backbone, layers=layers, exponent=exponent, sigma=sigma)
         if min(epsilon, iterations) <= 0:
             raise ConfigError(f"head 'scot': epsilon = {epsilon} and iterations = {iterations} must be greater than 0")
         self.epsilon, self.iterations = epsilon, iterations

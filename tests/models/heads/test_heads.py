@@ -1,0 +1,174 @@
+"""What holds for every head: shapes, temperature, interpolation, training, cost, names."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from simsc.errors import ConfigError
+from simsc.losses import gaussian_cross_entropy
+from simsc.models.heads import HEADS, build_head, head_cost, head_options
+from simsc.models.heads.levels import resize_map
+from simsc.models.model import SimSC
+
+NAMES = ["sfnet:kernel=3", "ncnet:channels=2-1", "cats:grid=4,appearance=8,heads=2", "hpf", "scot"]
+
+
+@pytest.fixture(params=NAMES)
+def head(request, tiny):
+    torch.manual_seed(0)
+    return build_head(request.param, tiny("resnet")).double().eval()
+
+
+def points(count: int = 3, size: tuple[int, int] = (3, 5)) -> torch.Tensor:
+    limit = torch.tensor([size[1] - 1, size[0] - 1])
+    return torch.rand(2, count, 2, generator=torch.Generator().manual_seed(5)).double() * limit
+
+
+def test_score_maps_have_the_size_of_the_target(head, features):
+    source, target = features(head, (3, 5), 1), features(head, (4, 2), 2)
+    scores = head.score_maps(source, target, points())
+    assert scores.shape == (2, 3, 4, 2)
+    assert torch.isfinite(scores).all()
+
+
+def test_temperatures_divide_the_scores(head, features):
+    source, target = features(head, (3, 5), 1), features(head, (4, 2), 2)
+    colder = replace(source, beta=source.beta / 4), replace(target, beta=target.beta / 2)
+    torch.testing.assert_close(head.score_maps(*colder, points()), head.score_maps(source, target, points()) * 8)
+
+
+def test_a_temperature_per_cell_divides_the_scores_of_that_cell(head, features):
+    source, target = features(head, (3, 5), 1), features(head, (4, 2), 2)
+    map_a, map_b = torch.rand(2, 3, 5).double() + 0.1, torch.rand(2, 4, 2).double() + 0.1
+    per_cell = head.score_maps(replace(source, beta=map_a), replace(target, beta=map_b), torch.tensor([[[2.0, 1]]] * 2))
+    plain = head.score_maps(source, target, torch.tensor([[[2.0, 1]]] * 2)) * 0.25
+    torch.testing.assert_close(per_cell, plain / map_b[:, None] / map_a[:, 1, 2].view(2, 1, 1, 1))
+
+
+def test_a_point_between_cells_takes_the_mean_of_their_scores(head, features):
+    source, target = features(head, (3, 5), 1), features(head, (4, 2), 2)
+    cells = torch.tensor([[[1.0, 2.0], [2.0, 2.0], [1.5, 2.0]]] * 2).double()
+    left, right, between = head.score_maps(source, target, cells).unbind(dim=1)
+    torch.testing.assert_close(between, (left + right) / 2)
+
+
+def test_each_pair_of_a_batch_is_on_its_own(head, features):
+    source, target = features(head, (3, 5), 1), features(head, (4, 2), 2)
+    whole = head.score_maps(source, target, points())
+    second = slice(1, 2)
+    alone = head.score_maps(source.select(second), target.select(second), points()[second])
+    torch.testing.assert_close(whole[second], alone)
+
+
+def test_refined_once_answers_like_score_maps(head, features):
+    source, target = features(head, (3, 5), 1), features(head, (4, 2), 2)
+    refined = head.refine(source, target)
+    for count in (1, 7):
+        torch.testing.assert_close(refined.score_maps(points(count)), head.score_maps(source, target, points(count)))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("family", ["resnet", "vit"])
+def test_the_model_trains_with_any_head(tiny, name, family):
+    torch.manual_seed(0)
+    model = SimSC(tiny(family), head=name, trainable="last-2").train()
+    state = model.trunk(torch.rand(2, 3, 64, 96))
+    query = torch.tensor([[[10.0, 12.0], [50.0, 40.0]]])
+    optimizer = torch.optim.Adam(model.parameter_groups(1e-3, 1e-3, 1e-3))
+    losses = []
+    for _ in range(8):
+        image = model.encode_state(state, (64, 96))
+        scores = model.score_maps(image.select(slice(0, 1)), image.select(slice(1, 2)), query)
+        loss = gaussian_cross_entropy(scores, query / 16, torch.ones(1, 2, dtype=torch.bool)).sum()
+        optimizer.zero_grad()
+        loss.backward()
+        assert all(p.grad is not None for p in model.head.parameters())
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < losses[0]
+
+
+@pytest.mark.parametrize("trainable", ["none", "last-2", "all"])
+def test_layers_arrive_wherever_the_trunk_ends(tiny, trainable):
+    model = SimSC(tiny("resnet"), head="hpf:layers=2-4-5", trainable=trainable).eval()
+    images = torch.rand(1, 3, 64, 96)
+    expected = model.backbone.layers(images, (2, 4, 5))
+    for got, wanted in zip(model.encode(images).layers, expected, strict=True):
+        torch.testing.assert_close(got, wanted)
+
+
+def test_half_precision_gives_float_scores(tiny):
+    for name in NAMES:
+        model = SimSC(tiny("resnet"), head=name).eval()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            image = model.encode(torch.rand(1, 3, 64, 64))
+            scores = model.score_maps(image, image, torch.full((1, 1, 2), 20.0))
+        assert scores.dtype == torch.float32, name
+        assert torch.isfinite(scores).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_cost_is_measured_and_leaves_the_head_as_it_was(tiny, name):
+    head = build_head(name, tiny("resnet")).train()
+    before = {key: value.clone() for key, value in head.state_dict().items()}
+    cost = head_cost(head, (4, 4))
+    assert cost["parameters"] == sum(parameter.numel() for parameter in head.parameters())
+    assert cost["flops"] > 0
+    assert cost["memory_bytes"] > 0
+    assert head_cost(head, (8, 8))["flops"] > cost["flops"]
+    assert head.training
+    assert all(torch.equal(value, before[key]) for key, value in head.state_dict().items())
+
+
+def test_cost_of_a_convolution_in_closed_form(tiny):
+    """Two 3 x 3 convolutions 64 -> 4 -> 64 on 16 cells of two images, and one query's product over 64 channels."""
+    cost = head_cost(build_head("sfnet:kernel=3,hidden=4", tiny("resnet")), (4, 4))
+    assert cost["flops"] == 2 * (2 * 2 * 9 * 64 * 4 * 16) + 2 * 64 * 16
+    assert cost["parameters"] == 2 * 9 * 64 * 4 + 2 * (4 + 64)
+
+
+def test_no_head_costs_nothing():
+    assert head_cost(None, (16, 16)) == {"parameters": 0, "flops": 0, "memory_bytes": 0}
+
+
+def test_options_reach_the_head(tiny):
+    head = build_head("cats:layers=4-2,grid=4,appearance=8,heads=2", tiny("resnet"))
+    assert head.layers == (2, 4)
+    assert head.grid == 4
+    assert build_head("none", tiny("resnet")) is None
+    assert set(HEADS) == {"sfnet", "ncnet", "cats", "hpf", "scot"}
+    assert head_options("sfnet") == {"kernel": 5, "hidden": 0}
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("ncent", "did you mean 'ncnet'"),
+        ("none:kernel=3", "unknown head"),
+        ("ncnet:kernal=3", "did you mean 'kernel'"),
+        ("ncnet:kernel=big", "expected a whole number"),
+        ("ncnet:channels=3-x", "whole numbers joined by hyphens"),
+        ("hpf:sigma=", "expected a number"),
+        ("hpf:layers=99", "no layer 99"),
+    ],
+)
+def test_misspelt_names_and_options_say_what_is_allowed(tiny, name, message):
+    with pytest.raises(ConfigError, match=message):
+        build_head(name, tiny("resnet"))
+
+
+def test_probing_levels_does_not_move_running_statistics(tiny):
+    backbone = tiny("resnet").train()
+    before = {key: value.clone() for key, value in backbone.state_dict().items()}
+    build_head("hpf", backbone)
+    assert backbone.training
+    assert all(torch.equal(value, before[key]) for key, value in backbone.state_dict().items())
+
+
+def test_resize_map_averages_when_it_shrinks():
+    maps = torch.arange(16.0).reshape(1, 1, 4, 4)
+    torch.testing.assert_close(resize_map(maps, (4, 4)), maps)
+    assert resize_map(maps, (1, 1)).item() == pytest.approx(7.5)
