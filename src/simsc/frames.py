@@ -65,9 +65,7 @@ def square_frame(original: Size, side: int, convention: Convention = "center") -
     return Frame(original, (side, side), (side, side), convention=convention)
 
 
-def aspect_frame(
-    original: Size, long_side: int | None, multiple: int = 1, convention: Convention = "center"
-) -> Frame:
+def aspect_frame(original: Size, long_side: int | None, multiple: int = 1, convention: Convention = "center") -> Frame:
     """Aspect kept as closely as sides that are multiples of ``multiple`` allow; ``None`` keeps the size."""
     scale = 1.0 if long_side is None else long_side / max(original)
     height, width = (max(round(side * scale / multiple), 1) * multiple for side in original)

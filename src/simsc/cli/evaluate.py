@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import typer
 
 _MODEL_HELP = "Model file or run folder, or the name of a backbone to use as it is."
+_PROTOCOL_HELP = "paper-256, original, cats-256, geoaware, dift; @<side> sets the size."
+_LOCALIZER_HELP = "kernel-soft-argmax, argmax, soft-argmax, window-soft-argmax; default: the model's."
+_BETA_HELP = "Evaluation temperature on top of the model's; default: the one it was trained for, or 1."
 
 
 def register(app: typer.Typer) -> None:
@@ -22,16 +27,13 @@ def evaluate(
     data: str = typer.Option("pfpascal", help="Data set."),
     root: Path | None = typer.Option(None, help="Folder of the data set."),
     split: str = typer.Option("test", help="Split of the data set."),
-    protocol: str = typer.Option(
-        "paper-256", help="paper-256, original, cats-256, geoaware, dift; @<side> sets the size."
-    ),
-    localizer: str = typer.Option(
-        "kernel-soft-argmax", help="kernel-soft-argmax, argmax, soft-argmax, window-soft-argmax."
-    ),
+    protocol: str = typer.Option("paper-256", help=_PROTOCOL_HELP),
+    localizer: str | None = typer.Option(None, help=_LOCALIZER_HELP),
     temperature: float | None = typer.Option(None, help="Fixed effective temperature instead of the model's own."),
+    beta_eval: float | None = typer.Option(None, help=_BETA_HELP),
     predictions: Path | None = typer.Option(None, help="Write one line of JSON per pair, points in original pixels."),
     out: Path | None = typer.Option(None, help="Write the result as JSON."),
-    limit: int | None = typer.Option(None, help="Only the first so many pairs."),
+    limit: int | None = typer.Option(None, min=1, help="Only the first so many pairs."),
     device: str = typer.Option("auto", help="auto, cpu, cuda, mps."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON instead of a table."),
 ) -> None:
@@ -39,46 +41,52 @@ def evaluate(
 
     Example: `simsc evaluate --model resnet50.v1_in1k --data pfwillow --temperature 0.03`
     """
-    from simsc.cli.tables import print_result
     from simsc.engine import distributed
-    from simsc.engine.benchmark import evaluate_model, load_for_evaluation
+    from simsc.engine.benchmark import evaluate_model, evaluation_settings, load_for_evaluation
     from simsc.engine.predictions import write_predictions
 
+    settings = evaluation_settings(model)
+    if temperature is not None:  # replaces whatever stood in for a temperature
+        settings.pop("beta_eval", None)
+    settings.update({k: v for k, v in (("localizer", localizer), ("beta_eval", beta_eval)) if v is not None})
     with distributed.process_group():
         network = load_for_evaluation(model, temperature, device)
         with _progress(distributed.is_main()) as progress:
             result, found = evaluate_model(
-                network, data, root, split, protocol, localizer=localizer, limit=limit, progress=progress
+                network, data, root, split, protocol, limit=limit, progress=progress, **settings
             )
         if not distributed.is_main():
             return
-    result["model"] = model
     if predictions:
         write_predictions(predictions, found)
-    _report(result, out, as_json, print_result)
+    _report({"model": model, **result}, out, as_json)
 
 
 def score(
     file: Path = typer.Argument(..., help="Predictions written by `simsc evaluate --predictions`."),
-    threshold: str = typer.Option(..., help="Base of the threshold: img, kps or bbox."),
-    protocol: str = typer.Option("paper-256", help="Protocol that says where distances are measured."),
+    threshold: str | None = typer.Option(
+        None, help="Base of the threshold: img, kps or bbox; default: what the file says."
+    ),
+    protocol: str | None = typer.Option(None, help="Where distances are measured; default: what the file says."),
     out: Path | None = typer.Option(None, help="Write the result as JSON."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON instead of a table."),
 ) -> None:
     """Score a predictions file without a model.
 
-    Example: `simsc score predictions.jsonl --threshold img`
+    Example: `simsc score predictions.jsonl`
     """
-    from simsc.cli.tables import print_result
     from simsc.engine.predictions import read_predictions
     from simsc.engine.scoring import score as score_predictions
+    from simsc.engine.scoring import stated_rules
     from simsc.metrics.protocols import find_protocol
 
-    result = score_predictions(read_predictions(file), find_protocol(protocol), threshold)  # type: ignore[arg-type]
-    _report(result, out, as_json, print_result)
+    found = read_predictions(file)
+    protocol, threshold = stated_rules(found, protocol, threshold)
+    _report(score_predictions(found, find_protocol(protocol), threshold), out, as_json)  # type: ignore[arg-type]
 
 
-def _report(result: dict[str, Any], out: Path | None, as_json: bool, show: Any) -> None:
+def _report(result: dict[str, Any], out: Path | None, as_json: bool) -> None:
+    from simsc.cli.tables import print_result
     from simsc.files import write_json
 
     if out:
@@ -86,21 +94,16 @@ def _report(result: dict[str, Any], out: Path | None, as_json: bool, show: Any) 
     if as_json:
         typer.echo(json.dumps(result))
     else:
-        show(result)
+        print_result(result)
 
 
-def _progress(shown: bool) -> Any:
-    from contextlib import contextmanager
-
+@contextmanager
+def _progress(shown: bool) -> Iterator[Callable[[int, int], None] | None]:
     from simsc.cli.views import progress_bar
 
-    @contextmanager
-    def bar() -> Any:
-        if not shown:
-            yield None
-            return
-        with progress_bar() as progress:
-            task = progress.add_task("pairs", total=None, note="")
-            yield lambda done, total: progress.update(task, completed=done, total=total)
-
-    return bar()
+    if not shown:
+        yield None
+        return
+    with progress_bar() as progress:
+        task = progress.add_task("pairs", total=None, note="")
+        yield lambda done, total: progress.update(task, completed=done, total=total)

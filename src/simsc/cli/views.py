@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import time
+from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -58,6 +60,7 @@ class TerminalView(Listener):
     def __init__(self) -> None:
         self.progress = progress_bar()
         self.task: TaskID | None = None
+        self.run_task: TaskID | None = None
         self.cache_task: TaskID | None = None
 
     def __enter__(self) -> TerminalView:
@@ -74,7 +77,10 @@ class TerminalView(Listener):
         self.progress.update(self.cache_task, completed=done)
 
     def on_epoch(self, epoch: int, epochs: int, batches: int, done: int) -> None:
-        """Start the bar of an epoch."""
+        """Start the bar of an epoch, and move the one of the whole run, which tells the time left."""
+        if self.run_task is None:
+            self.run_task = self.progress.add_task("run", total=epochs * batches, note="")
+        self.progress.update(self.run_task, completed=epoch * batches + done)
         if self.task is not None:
             self.progress.remove_task(self.task)
         self.task = self.progress.add_task(f"epoch {epoch + 1}/{epochs}", total=batches, completed=done, note="")
@@ -90,9 +96,10 @@ class TerminalView(Listener):
         self.progress.update(self.task, note=note)
 
     def on_batch(self, done: int) -> None:
-        """Move the bar."""
-        if self.task is not None:
+        """Move the bars."""
+        if self.task is not None and self.run_task is not None:
             self.progress.update(self.task, completed=done)
+            self.progress.advance(self.run_task)
 
     def on_validation(self, record: dict[str, Any], best: bool) -> None:
         """Print a line that stays."""
@@ -138,25 +145,42 @@ def training_listener(folder: Path, main: bool, tensorboard: bool) -> ListenerCo
 
 
 class LineView(Listener):
-    """Plain lines, for log files."""
+    """Plain lines for log files, training and cache at most one in ``seconds``."""
+
+    def __init__(self, seconds: float = 20) -> None:
+        self.seconds, self._next = seconds, 0.0
+        self._run: tuple[int, int, float] | None = None
 
     def on_cache(self, done: int, total: int) -> None:
-        """Print every tenth part."""
-        if done == total or done * 10 // total > (done - 16) * 10 // total:
-            self._print(f"trunk cache {done}/{total}")
+        """Say how far the trunk cache is."""
+        self._print(f"trunk cache {done}/{total}", always=done == total)
+
+    def on_epoch(self, epoch: int, epochs: int, batches: int, done: int) -> None:
+        """Remember where this process began, to estimate the time left."""
+        if self._run is None:
+            self._run = (epoch * batches + done, epochs * batches, time.monotonic())
 
     def on_step(self, record: dict[str, Any]) -> None:
-        """Print every tenth record."""
-        if record["step"] % 200 < 20:
-            self._print(
-                f"epoch {record['epoch'] + 1} step {record['step']} loss {record['loss']:.4f} "
-                f"temperature {record['temperature']:.4f} {record['pairs_per_second']:.1f} pairs/s"
-            )
+        """Print the averages since the last record."""
+        self._print(
+            f"epoch {record['epoch'] + 1} step {record['step']} loss {record['loss']:.4f} rate {record['rate']:.1e} "
+            f"β {record['beta_source']:.3f} {record['beta_target']:.3f} → {record['temperature']:.4f} "
+            f"{record['pairs_per_second']:.1f} pairs/s {self._time_left(record['step'])}"
+        )
 
     def on_validation(self, record: dict[str, Any], best: bool) -> None:
         """Print the figures."""
-        self._print(f"epoch {record['epoch']} validation {record['val']} {'best' if best else ''}")
+        pck = " ".join(f"@{alpha} {value:.1f}" for alpha, value in record["val"].items())
+        self._print(f"epoch {record['epoch']} validation PCK {pck}{' best' if best else ''}", always=True)
 
-    @staticmethod
-    def _print(text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
+    def _time_left(self, step: int) -> str:
+        if self._run is None or step <= self._run[0]:
+            return ""
+        first, last, started = self._run
+        seconds = int((time.monotonic() - started) / (step - first) * (last - step))
+        return f"{timedelta(seconds=seconds)} left"
+
+    def _print(self, text: str, always: bool = False) -> None:
+        if always or time.monotonic() >= self._next:
+            self._next = time.monotonic() + self.seconds
+            print(text, file=sys.stderr, flush=True)

@@ -2,35 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from simsc.data.registry import dataset_info, load_pairs
+from simsc.data.registry import DatasetInfo, dataset_info, load_pairs
 from simsc.engine import distributed
 from simsc.engine.encoder import ImageEncoder
 from simsc.engine.evaluate import Evaluator, Progress, first
+from simsc.engine.inference import prepare_for_inference
 from simsc.engine.predictions import Prediction
 from simsc.engine.scoring import score
-from simsc.metrics.protocols import find_protocol
-from simsc.models.checkpoints import build_model, load_model
+from simsc.errors import DataError
+from simsc.metrics.protocols import Protocol, find_protocol
+from simsc.models.checkpoints import build_model, load_model, read_description
 from simsc.models.model import SimSC
 
 CLEAN = "clean"
 """Subset reported beside the official test split where that split leaks."""
 
 
-def load_for_evaluation(name: str, temperature: float | None = None, device: str = "auto") -> SimSC:
-    """A model file, a run folder, or a backbone as it was pre-trained; optionally at a fixed temperature."""
+def model_file(name: str) -> Path | None:
+    """The file of a model given as a file or a run folder; None for the name of a backbone."""
     path = Path(name)
     if path.is_dir():
         path = path / "best.safetensors"
-    if path.suffix == ".safetensors" or path.exists():
+    return path if path.suffix == ".safetensors" or path.exists() else None
+
+
+def load_for_evaluation(name: str, temperature: float | None = None, device: str = "auto") -> SimSC:
+    """A model file, a run folder, or a backbone as it was pre-trained; optionally at a fixed temperature."""
+    path = model_file(name)
+    if path is not None:
         model = load_model(path)
     else:
         model = build_model({"backbone": name, "temperature": "fixed:1", "trainable": "none"})
     if temperature is not None:
         model.set_temperature(f"fixed:{temperature}")
-    return model.to(distributed.local_device(device)).eval()
+    return prepare_for_inference(model).to(distributed.local_device(device))
+
+
+def evaluation_settings(name: str) -> dict[str, Any]:
+    """Localiser and evaluation temperature a model was trained for; empty for a backbone."""
+    path = model_file(name)
+    description = read_description(path) if path is not None else {}
+    return {key: description[key] for key in ("localizer", "beta_eval") if key in description}
 
 
 def evaluate_model(
@@ -50,11 +67,21 @@ def evaluate_model(
     info = dataset_info(data)
     pairs = first(load_pairs(data, root, split), limit)
     evaluator = Evaluator(ImageEncoder(model, rules), localizer, beta_eval)
-    predictions = distributed.gather_lists(evaluator.predict(list(distributed.my_share(pairs)), progress))
+    found = distributed.gather_lists(evaluator.predict(distributed.my_share(pairs), progress))
+    predictions = [replace(item, protocol=rules.name, threshold=info.threshold) for item in found]
     result = {"data": data, "split": split, "localizer": localizer, **score(predictions, rules, info.threshold)}
     if split == "test" and CLEAN in info.splits:
-        clean = {pair.name for pair in load_pairs(data, root, CLEAN)}
-        kept = [item for item in predictions if item.pair.removesuffix("~swapped") in clean]
-        if kept:
-            result["subsets"] = {CLEAN: score(kept, rules, info.threshold)}
+        result.update(_clean_subset(predictions, rules, info, root))
     return result, predictions
+
+
+def _clean_subset(
+    predictions: Sequence[Prediction], rules: Protocol, info: DatasetInfo, root: str | Path | None
+) -> dict[str, Any]:
+    """Figures of the test pairs that do not leak from training; a note where the data cannot tell which these are."""
+    try:
+        names = {pair.name for pair in load_pairs(info.name, root, CLEAN)}
+    except DataError as error:
+        return {"note": f"no figures for the clean subset: {error}"}
+    kept = [item for item in predictions if item.pair.removesuffix("~swapped") in names]
+    return {"subsets": {CLEAN: score(kept, rules, info.threshold)}} if kept else {}

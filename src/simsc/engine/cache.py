@@ -1,7 +1,7 @@
 """Trunk outputs, computed once per image.
 
-With only the tail learning, the trunk's output of an image never changes: it is kept in memory, or on disk as
-memory-mapped arrays named by a hash of the weights, the image's content, the input size and the flip.
+With only the tail learning, the trunk's output of an image never changes: it is kept in memory, or on disk in
+memory-mapped files named by a hash of the weights, the image's content, the input size and the flip.
 """
 
 from __future__ import annotations
@@ -9,14 +9,13 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 
-import numpy as np
 import torch
-from torch import Tensor
 
 from simsc.data.records import ImageRef
-from simsc.errors import ConfigError, unknown_name
+from simsc.errors import ConfigError, DataError, unknown_name
 from simsc.files import atomic_path
 from simsc.models.model import SimSC, State
 
@@ -33,24 +32,25 @@ class TrunkCache:
         self.dtype = DTYPES[dtype]
         self.folder = folder / f"{fingerprint}-{dtype}" if folder else None
         self._memory: dict[str, State] = {}
+        self._files: dict[str, Path] = {}
 
     def __contains__(self, ref: ImageRef) -> bool:
-        return ref.key in self._memory or self._attach(ref)
+        return ref.key in self._memory or (self.folder is not None and self._file(ref).exists())
 
     def put(self, ref: ImageRef, state: State) -> None:
         """Keep the state (without batch dimension) of one image."""
-        kept = tuple(tensor.detach().to("cpu", self.dtype, copy=True) for tensor in state)
+        kept = tuple(tensor.detach().to("cpu", self.dtype, copy=True).contiguous() for tensor in state)
         if self.folder is None:
             self._memory[ref.key] = kept
             return
-        for part, tensor in enumerate(kept):
-            with atomic_path(self._file(ref, part), durable=False) as temporary, temporary.open("wb") as stream:
-                np.save(stream, tensor.contiguous().numpy())
-        self._attach(ref)
+        from safetensors.torch import save_file
+
+        with atomic_path(self._file(ref)) as temporary:
+            save_file({str(part): tensor for part, tensor in enumerate(kept)}, temporary)
 
     def get(self, refs: Sequence[ImageRef]) -> State:
         """States of several images, stacked: a tuple of ``(B, ...)`` tensors."""
-        states = [self._memory[ref.key] for ref in refs]
+        states = [self._memory[ref.key] if self.folder is None else self._read(ref) for ref in refs]
         return tuple(torch.stack(parts).float() for parts in zip(*states, strict=True))
 
     def put_batch(self, refs: Sequence[ImageRef], states: State) -> None:
@@ -58,25 +58,33 @@ class TrunkCache:
         for index, ref in enumerate(refs):
             self.put(ref, tuple(part[index] for part in states))
 
-    def _attach(self, ref: ImageRef) -> bool:
-        """Map the files of an image into memory, if they are there."""
-        if self.folder is None or not self._file(ref, 0).exists():
-            return False
-        parts: list[Tensor] = []
-        while (path := self._file(ref, len(parts))).exists():
-            # Copy-on-write: PyTorch wants writable memory, and the file stays as it is.
-            parts.append(torch.from_numpy(np.load(path, mmap_mode="c")))
-        self._memory[ref.key] = tuple(parts)
-        return True
+    def _read(self, ref: ImageRef) -> State:
+        """Map an image's file into memory, only for as long as it is being read: open files are limited."""
+        from safetensors import SafetensorError, safe_open
 
-    def _file(self, ref: ImageRef, part: int) -> Path:
+        path = self._file(ref)
+        try:
+            with safe_open(path, framework="pt") as file:
+                return tuple(file.get_tensor(str(part)) for part in range(len(file.keys())))
+        except (SafetensorError, OSError) as error:
+            raise DataError(f"{path}: damaged file of the trunk cache ({error}); remove it") from None
+
+    def _file(self, ref: ImageRef) -> Path:
         assert self.folder is not None
-        name = content_hash(ref)
-        return self.folder / name[:2] / f"{name}.{part}.npy"
+        if ref.key not in self._files:
+            name = content_hash(ref)
+            self._files[ref.key] = self.folder / name[:2] / f"{name}.safetensors"
+        return self._files[ref.key]
 
 
-def choose_cache(mode: str, dtype: str, model: SimSC, side: int, images: int, folder: Path) -> TrunkCache | None:
-    """The cache for a run, or None: ``auto`` takes memory if the states fit in half of what is free, else disk."""
+def choose_cache(
+    mode: str, dtype: str, model: SimSC, side: int, images: int, folder: Path, *, shared: bool = False
+) -> TrunkCache | None:
+    """The cache for a run, or None where nothing is frozen.
+
+    ``auto`` takes memory if the states fit in half of what is free, else the disk; with several processes
+    (``shared``) the disk, so that each computes its part and reads those of the others.
+    """
     if mode not in MODES:
         raise ConfigError(unknown_name("cache", mode, MODES))
     nothing_frozen = model.backbone.tail_blocks > model.backbone.num_blocks
@@ -84,9 +92,10 @@ def choose_cache(mode: str, dtype: str, model: SimSC, side: int, images: int, fo
         return None
     if nothing_frozen:
         raise ConfigError(f"cache '{mode}' needs a frozen trunk, but trainable is 'all'; allowed here: auto, none")
-    if mode == "memory" or (mode == "auto" and _state_bytes(model, side, dtype) * images < free_memory() / 2):
-        return TrunkCache(dtype)
-    return TrunkCache(dtype, folder, trunk_fingerprint(model, side))
+    if mode == "auto":
+        fits = not shared and _state_bytes(model, side, dtype) * images < free_memory() / 2
+        mode = "memory" if fits else "disk"
+    return TrunkCache(dtype) if mode == "memory" else TrunkCache(dtype, folder, trunk_fingerprint(model, side))
 
 
 def trunk_fingerprint(model: SimSC, side: int) -> str:
@@ -104,6 +113,16 @@ def trunk_fingerprint(model: SimSC, side: int) -> str:
 
 def content_hash(ref: ImageRef) -> str:
     """Hash of an image's content and flip: the file's bytes, or the rendered pixels."""
+    return _hash(ref) if ref.path is not None else _hash_of_rendered(ref)
+
+
+@lru_cache(maxsize=8192)
+def _hash_of_rendered(ref: ImageRef) -> str:
+    """Rendering is slow and always gives the same pixels: several runs in one process hash an image once."""
+    return _hash(ref)
+
+
+def _hash(ref: ImageRef) -> str:
     digest = hashlib.sha256(b"flip" if ref.flip else b"")
     digest.update(ref.path.read_bytes() if ref.path is not None else ref.load().tobytes())
     return digest.hexdigest()[:40]
@@ -118,5 +137,6 @@ def free_memory() -> int:
 
 
 def _state_bytes(model: SimSC, side: int, dtype: str) -> int:
-    state = model.trunk(torch.zeros(1, 3, side, side, device=next(model.parameters()).device))
+    height, width = model.backbone.fit_size((side, side))
+    state = model.trunk(torch.zeros(1, 3, height, width, device=next(model.parameters()).device))
     return sum(part.numel() for part in state) * DTYPES[dtype].itemsize

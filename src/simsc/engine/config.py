@@ -73,6 +73,8 @@ class Config:
     track_gradients: bool = False  # record gradient magnitudes of the last block's convolutions
 
     def __post_init__(self) -> None:
+        for name, kind in _TYPES.items():
+            object.__setattr__(self, name, _checked(name, kind, getattr(self, name)))
         for name, (low, high) in _RANGES.items():
             value = getattr(self, name)
             if not low <= value <= high:
@@ -114,7 +116,7 @@ _RANGES: dict[str, tuple[float, float]] = {
     "colour": (0, 1),
     "crop": (0, 0.9),
     "region": (1, 99),
-    "kernel": (1, 99),
+    "kernel": (2, 99),
     "beta_threshold": (1e-6, 1),
     "gamma": (0, _INFINITY),
     "epochs": (0, 1_000_000),
@@ -145,14 +147,28 @@ def convert(key: str, value: Any) -> Any:
     if key not in _TYPES:
         raise ConfigError(unknown_name("configuration key", key, _TYPES))
     kind = _TYPES[key]
-    if kind is bool and isinstance(value, str):
+    if not isinstance(value, str) or kind is str:
+        return _checked(key, kind, value)
+    if kind is bool:
         if value.lower() not in ("true", "false"):
             raise ConfigError(f"{key} = {value} is not allowed; allowed: true, false")
         return value.lower() == "true"
     try:
         return kind(value)
-    except (TypeError, ValueError):
-        raise ConfigError(f"{key} = {value} is not allowed; expected a value of type {kind.__name__}") from None
+    except ValueError:
+        raise ConfigError(f"{key} = {value} is not allowed; expected {_KINDS[kind]}") from None
+
+
+_KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+
+
+def _checked(key: str, kind: type, value: Any) -> Any:
+    """The value if it is of the field's type; a whole number also serves as a float."""
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise ConfigError(f"{key} = {value} is not allowed; expected {_KINDS[kind]}")
+    return value
 
 
 def parse_changes(items: Sequence[str]) -> dict[str, str]:

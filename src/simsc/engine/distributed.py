@@ -12,7 +12,13 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from simsc.errors import SimscError
+
 Item = TypeVar("Item")
+
+
+class PeerLostError(SimscError):
+    """Another process of the group is gone."""
 
 
 @contextmanager
@@ -25,8 +31,21 @@ def process_group(timeout_minutes: float = 30) -> Iterator[None]:
     dist.init_process_group(backend, timeout=timedelta(minutes=timeout_minutes))
     try:
         yield
+    except RuntimeError as error:
+        if not _is_lost_peer(error):
+            raise
+        raise PeerLostError(
+            f"process {rank()}: another process of this run has ended, so this one stops too; see the other's message, "
+            "then give the same command with --resume to continue"
+        ) from error
     finally:
         dist.destroy_process_group()
+
+
+def _is_lost_peer(error: RuntimeError) -> bool:
+    """Whether a collective operation failed because of the other side."""
+    signs = ("gloo", "nccl", "connection closed by peer", "connection reset", "connection refused", "timed out waiting")
+    return isinstance(error, dist.DistError) or any(sign in str(error).lower() for sign in signs)
 
 
 def rank() -> int:
@@ -69,7 +88,14 @@ def gather_lists(items: list[Any]) -> list[Any]:
 
 def any_process(flag: bool) -> bool:
     """Whether the flag is set on any process, so that all take the same branch."""
+    if world_size() == 1:
+        return flag
     return bool(sum_over_processes(torch.tensor(float(flag), device=local_device())) > 0)
+
+
+def main_says(flag: bool) -> bool:
+    """The main process's flag, on every process."""
+    return any_process(flag and is_main())
 
 
 def barrier() -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from simsc.data.records import ImageRef
 from simsc.engine.cache import TrunkCache
+from simsc.engine.prefetch import prefetch
 from simsc.frames import Frame
 from simsc.matching.features import Features
 from simsc.metrics.protocols import Protocol
@@ -28,11 +29,14 @@ class ImageEncoder:
 
     def __init__(self, model: SimSC, protocol: Protocol, cache: TrunkCache | None = None, batch_size: int = 16) -> None:
         self.model, self.protocol, self.cache, self.batch_size = model, protocol, cache, batch_size
-        self.device = next(model.parameters()).device
+        self.device = model.backbone.mean.device
+        square = (protocol.side, protocol.side)
+        exact = protocol.view != "original" and model.backbone.fit_size(square) == square
+        self._multiple = 1 if exact else model.backbone.stride
 
     def frame(self, ref: ImageRef) -> Frame:
-        """The network's view of an image."""
-        return self.protocol.frame(ref.size, self.model.backbone.stride, self.model.convention)
+        """The network's view of an image, of a size that the network takes."""
+        return self.protocol.frame(ref.size, self._multiple, self.model.convention)
 
     def inputs(self, refs: Sequence[ImageRef]) -> Tensor:
         """Network inputs ``(B, 3, H, W)`` of images with equal frames."""
@@ -63,16 +67,10 @@ class ImageEncoder:
     def stream(self, refs: Sequence[ImageRef]) -> Iterator[tuple[ImageRef, Features]]:
         """Features of many images, one by one, computed in batches while the next images are being loaded."""
         batches = self._batches(refs)
-        with ThreadPoolExecutor(max_workers=1) as loader:
-            pending = loader.submit(self._load, batches[0]) if batches else None
-            for index, batch in enumerate(batches):
-                assert pending is not None
-                loaded = pending.result()
-                if index + 1 < len(batches):
-                    pending = loader.submit(self._load, batches[index + 1])
-                features = self._finish(batch, loaded)
-                for position, ref in enumerate(batch):
-                    yield ref, features.select(slice(position, position + 1))
+        for batch, loaded in zip(batches, prefetch(partial(self._load, batch) for batch in batches), strict=True):
+            features = self._finish(batch, loaded)
+            for position, ref in enumerate(batch):
+                yield ref, features.select(slice(position, position + 1))
 
     def _load(self, batch: Sequence[ImageRef]) -> Tensor | None:
         """Inputs of a batch; None if the cache already holds all of it."""

@@ -6,6 +6,7 @@ streamed over them block by block; memory is bounded by the number of images kep
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
@@ -23,7 +24,8 @@ from simsc.matching.features import Features
 from simsc.matching.localize import localize
 
 Progress = Callable[[int, int], None]
-MAX_IMAGES = 2048
+MAX_BYTES = 1 << 30
+"""Memory for the features that are kept at a time."""
 
 
 class Evaluator:
@@ -33,7 +35,7 @@ class Evaluator:
         encoder: model, protocol and cache.
         localizer: name of a localiser.
         beta_eval: temperature for models that have not learned one.
-        max_images: how many images' features are kept at a time.
+        max_images: how many images' features are kept at a time; by default what fits into ``MAX_BYTES``.
     """
 
     def __init__(
@@ -41,7 +43,7 @@ class Evaluator:
         encoder: ImageEncoder,
         localizer: str = "kernel-soft-argmax",
         beta_eval: float = 1.0,
-        max_images: int = MAX_IMAGES,
+        max_images: int | None = None,
     ) -> None:
         self.encoder, self.localizer, self.beta_eval, self.max_images = encoder, localizer, beta_eval, max_images
 
@@ -51,7 +53,7 @@ class Evaluator:
         if self.encoder.protocol.swap:
             pairs = [pair.swapped() for pair in pairs]
         results: dict[int, Prediction] = {}
-        for images, members in plan_blocks(pairs, self.max_images):
+        for images, members in plan_blocks(pairs, self.max_images or self._images_that_fit(pairs)):
             features = {ref.key: item for ref, item in self.encoder.stream(images)}
             for index, prediction in self._predict_block(pairs, members, features):
                 results[index] = prediction
@@ -98,6 +100,14 @@ class Evaluator:
         cells = localize(scores, self.localizer, self.beta_eval)[0].double()
         network = resize_points(cells, target.map_size, target.image_size, model.convention)
         return frame.to_original(network).cpu().numpy(), confidence
+
+    def _images_that_fit(self, pairs: Sequence[Pair]) -> int:
+        backbone, head = self.encoder.model.backbone, self.encoder.model.head
+        frames = {self.encoder.frame(ref) for pair in pairs for ref in (pair.source, pair.target)}
+        cells = max((math.prod(backbone.grid_size(frame.canvas)) for frame in frames), default=1)
+        # A layer that a head asks for is at most four times as large: early layers have large maps.
+        layers = 1 + 4 * (len(head.layers) if head is not None else 0)
+        return MAX_BYTES // (4 * backbone.channels * cells * layers)
 
     def _network_points(self, pair: Pair) -> Tensor:
         points = self.encoder.frame(pair.source).to_network(pair.source_points)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 import torch
 from torch import nn
@@ -15,21 +16,32 @@ _FIELDS = ("total", "cross_entropy", "regularizer", "beta_source", "beta_target"
 
 
 class StepMeter:
-    """Sums the parts of the loss over steps and processes."""
+    """Sums the parts of the loss over steps and processes.
 
-    def __init__(self) -> None:
-        self.sums = torch.zeros(len(_FIELDS), dtype=torch.float64)
-        self.started = time.monotonic()
+    Args:
+        state: sums to go on from after a resume, see :meth:`state`.
+    """
+
+    def __init__(self, state: Sequence[float] | None = None) -> None:
+        self.sums = torch.zeros(len(_FIELDS), dtype=torch.float64) if state is None else torch.tensor(state).double()
+        self.started, self._before = time.monotonic(), float(self.sums[-1])
 
     def add(self, parts: LossParts, weight: float) -> None:
         """Count a step; ``weight`` is 0 for a process that only took part."""
         values = torch.stack([getattr(parts, name).detach().double() for name in _FIELDS]).cpu()
-        self.sums += weight * torch.nan_to_num(values)
+        self.sums += weight * values
+
+    def state(self) -> list[float]:
+        """Sums over all processes."""
+        total: list[float] = sum_over_processes(self.sums.to(local_device())).tolist()
+        return total
 
     def means(self) -> dict[str, float]:
-        """Means over pairs, and pairs per second."""
-        sums = sum_over_processes(self.sums.to(local_device(), torch.float64)).tolist()
-        pairs = max(sums[-1], 1.0)
+        """Means over pairs, and pairs per second; empty if every step was skipped."""
+        sums = self.state()
+        pairs = sums[-1]
+        if not pairs:
+            return {}
         total, entropy, regularizer, source, target, temperature = (value / pairs for value in sums[:-1])
         return {
             "loss": round(total, 6),
@@ -38,7 +50,7 @@ class StepMeter:
             "beta_source": round(source, 6),
             "beta_target": round(target, 6),
             "temperature": round(temperature, 6),
-            "pairs_per_second": round(sums[-1] / (time.monotonic() - self.started), 2),
+            "pairs_per_second": round((pairs - self._before) / max(time.monotonic() - self.started, 1e-9), 2),
         }
 
 

@@ -6,6 +6,7 @@ import math
 from collections import deque
 
 from simsc.errors import SimscError
+from simsc.models.temperature import learns
 
 MAX_BROKEN_STEPS = 10
 WINDOW = 150
@@ -13,6 +14,7 @@ WINDOW = 150
 GRACE = 300
 TEMPERATURE_LIMITS = (0.005, 0.9)
 FLAT_MARGIN = 0.01
+FLAT_TEMPERATURE = 0.5
 
 
 class TrainingDiverged(SimscError):
@@ -27,6 +29,15 @@ class Monitor:
         learns_temperature: whether a saturated temperature is a symptom (a fixed one is a choice).
         flat_is_bad: whether a loss at ``ln(cells)`` is a symptom; it is how temperature 1 always looks.
     """
+
+    @staticmethod
+    def for_temperature(name: str, cells: int) -> Monitor:
+        """The monitor that suits a temperature module, by name.
+
+        At a constant temperature near 1 every loss is close to that of a uniform softmax: no symptom there.
+        """
+        constant = float(name.partition(":")[2] or 1) if not learns(name) else None
+        return Monitor(cells, learns(name), flat_is_bad=constant is None or constant < FLAT_TEMPERATURE)
 
     def __init__(self, cells: int, learns_temperature: bool, flat_is_bad: bool | None = None) -> None:
         self.uniform_loss = math.log(cells)

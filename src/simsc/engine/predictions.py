@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,9 @@ from simsc.files import atomic_path
 class Prediction:
     """One pair's truth and prediction, all points xy, 0-based, in pixels of the original images.
 
-    ``source`` is the side the queries are on: protocols that match target to source have swapped the pair.
+    ``source`` is the side the queries are on: protocols that match target to source have swapped the pair. What
+    follows ``temperature`` is not needed to score by one's own code; :func:`simsc.engine.scoring.score` needs the
+    sizes for protocols that measure in the network's frame, and takes protocol and threshold from here by default.
     """
 
     pair: str
@@ -32,9 +34,11 @@ class Prediction:
     predicted: np.ndarray
     confidence: np.ndarray
     temperature: float
-    source_size: Size
-    target_size: Size
+    source_size: Size | None = None
+    target_size: Size | None = None
     target_box: np.ndarray | None = None
+    protocol: str | None = None
+    threshold: str | None = None
 
     def to_json(self) -> str:
         """One line of JSON."""
@@ -81,23 +85,35 @@ def read_predictions(path: str | Path) -> list[Prediction]:
 _POINTS = ("source_points", "target_points", "predicted")
 
 
+_REQUIRED = tuple(name for name, field in Prediction.__dataclass_fields__.items() if field.default is MISSING)
+
+
 def _parse(line: str, where: str) -> Prediction:
     try:
         record = json.loads(line)
-        fields: dict[str, Any] = {name: record[name] for name in Prediction.__dataclass_fields__}
     except json.JSONDecodeError as error:
         raise DataError(f"{where}: not JSON ({error.msg})") from None
-    except (KeyError, TypeError) as error:
-        raise DataError(f"{where}: missing field {error}") from None
+    if not isinstance(record, dict) or (missing := [name for name in _REQUIRED if name not in record]):
+        raise DataError(f"{where}: {f'missing field {missing[0]!r}' if isinstance(record, dict) else 'not an object'}")
+    fields: dict[str, Any] = {name: record[name] for name in Prediction.__dataclass_fields__ if name in record}
     for name in _POINTS:
         fields[name] = _points(fields[name], f"{where}: {name}")
     if not len(fields["predicted"]) == len(fields["target_points"]) == len(fields["source_points"]):
         raise DataError(f"{where}: source_points, target_points and predicted must have the same length")
     fields["confidence"] = np.asarray(fields["confidence"], dtype=np.float64)
-    fields["source_size"], fields["target_size"] = tuple(fields["source_size"]), tuple(fields["target_size"])
-    if fields["target_box"] is not None:
-        fields["target_box"] = np.asarray(fields["target_box"], dtype=np.float64)
+    for name in ("source_size", "target_size"):
+        fields[name] = _numbers(fields.get(name), 2, f"{where}: {name}", tuple)
+    fields["target_box"] = _numbers(fields.get("target_box"), 4, f"{where}: target_box", np.asarray)
     return Prediction(**fields)
+
+
+def _numbers(value: Any, count: int, where: str, build: Callable[[Any], Any]) -> Any:
+    """``count`` numbers, or None where there are none."""
+    if value is None:
+        return None
+    if not isinstance(value, list) or len(value) != count or not all(isinstance(x, int | float) for x in value):
+        raise DataError(f"{where}: expected {count} numbers, got {value}")
+    return build(value)
 
 
 def _points(value: Sequence[Sequence[float]], where: str) -> np.ndarray:
@@ -111,6 +127,5 @@ def _points(value: Sequence[Sequence[float]], where: str) -> np.ndarray:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return value.round(4).tolist()
-    return round(value, 8) if isinstance(value, float) else value
+    """Exact values: a score from the file equals the score that was printed."""
+    return value.tolist() if isinstance(value, np.ndarray) else value

@@ -1,4 +1,4 @@
-"""Preparing the next batch while the current one is computed."""
+"""Preparing the next batches while the current one is computed."""
 
 from __future__ import annotations
 
@@ -10,17 +10,16 @@ from typing import TypeVar
 Result = TypeVar("Result")
 
 
-def prefetch(jobs: Iterable[Callable[[], Result]], depth: int = 2) -> Iterator[Result]:
-    """Results of ``jobs`` in order, with up to ``depth`` of them prepared ahead in a thread.
+def prefetch(jobs: Iterable[Callable[[], Result]], depth: int = 2, workers: int = 1) -> Iterator[Result]:
+    """Results of ``jobs`` in order, with up to ``depth`` of them prepared ahead in ``workers`` threads.
 
     >>> list(prefetch([lambda: 1, lambda: 2]))
     [1, 2]
     """
-    source = iter(jobs)
-    with ThreadPoolExecutor(max_workers=1) as pool:
+    with ThreadPoolExecutor(max_workers=workers) as pool:
         waiting: deque[Future[Result]] = deque()
         try:
-            for job in source:
+            for job in jobs:
                 waiting.append(pool.submit(job))
                 if len(waiting) > depth:
                     yield waiting.popleft().result()

@@ -17,7 +17,7 @@ from simsc.engine.config import Config
 from simsc.errors import ConfigError, DataError
 from simsc.files import atomic_path, write_json, write_text
 
-EXECUTION_KEYS = {"cache", "cache_dtype", "amp", "compile", "checkpoint_minutes", "log_every", "epochs", "patience"}
+EXECUTION_KEYS = {"cache", "compile", "checkpoint_minutes", "log_every", "track_gradients", "epochs", "patience"}
 """Keys that may change when a run is resumed: they do not change what a step computes."""
 
 
@@ -75,9 +75,9 @@ class RunFolder:
                 break
         return records
 
-    def rewind(self, step: int) -> None:
-        """Forget metrics after ``step``: a resumed run writes them again."""
-        kept = [record for record in self.read_metrics() if record["step"] <= step]
+    def rewind(self, step: int, epoch: int) -> None:
+        """Forget metrics after ``step``, and validations after ``epoch`` epochs: a resumed run writes them again."""
+        kept = [r for r in self.read_metrics() if r["step"] <= step and not ("val" in r and r["epoch"] > epoch)]
         write_text(self.metrics, "".join(json.dumps(record) + "\n" for record in kept))
 
     def save_state(self, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
@@ -119,18 +119,21 @@ def _git_commit() -> str | None:
     """Commit of this source tree, or None where it is not a git checkout."""
     try:
         return subprocess.run(
-            ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"], capture_output=True, text=True, check=True
+            ["git", "-c", "safe.directory=*", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"],
+            capture_output=True,
+            text=True,
+            check=True,
         ).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return None
 
 
 def _refuse_changes(stored: dict[str, Any], config: Config, path: Path) -> None:
-    now = config.to_dict()
-    changed = [key for key in now if key not in EXECUTION_KEYS and stored.get(key) != now[key]]
-    if changed:
-        key = changed[0]
-        raise ConfigError(
-            f"{path} holds a run with {key} = {stored.get(key)}, not {now[key]}; resume with the same configuration "
-            "or give another --out"
-        )
+    """A key that the stored run does not know yet had what is now its default."""
+    before, now = {**Config().to_dict(), **stored}, config.to_dict()
+    for key in now:
+        if key not in EXECUTION_KEYS and before[key] != now[key]:
+            raise ConfigError(
+                f"{path} holds a run with {key} = {before[key]}, not {now[key]}; resume with the same configuration "
+                "or give another --out"
+            )

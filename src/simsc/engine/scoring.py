@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from simsc.coordinates import resize_boxes
+from simsc.coordinates import Size, resize_boxes
 from simsc.engine.predictions import Prediction
 from simsc.errors import DataError
 from simsc.frames import Frame
@@ -37,11 +37,12 @@ def score(
         [frame_points(item.target_points, frame) for item, frame in zip(predictions, frames, strict=True)]
     )
     predicted, _ = _pad([frame_points(item.predicted, frame) for item, frame in zip(predictions, frames, strict=True)])
-    sizes = torch.tensor(
-        [frame.canvas if frame else item.target_size for item, frame in zip(predictions, frames, strict=True)]
-    )
     base = threshold_base(
-        threshold, points=truth, mask=mask, image_size=sizes, boxes=_boxes(predictions, frames, threshold)
+        threshold,
+        points=truth,
+        mask=mask,
+        image_size=_sizes(predictions, frames) if threshold == "img" else None,
+        boxes=_boxes(predictions, frames) if threshold == "bbox" else None,
     )
     categories = [item.category for item in predictions]
     metric = PCK(categories, alphas, protocol.strict)
@@ -60,13 +61,38 @@ def frame_points(points: np.ndarray, frame: Frame | None) -> np.ndarray:
     return points if frame is None else frame.to_network(points)
 
 
+def stated_rules(
+    predictions: Sequence[Prediction], protocol: str | None = None, threshold: str | None = None
+) -> tuple[str, str]:
+    """Protocol and threshold to score by: the given ones, or else what the predictions themselves say."""
+    chosen = {"protocol": protocol, "threshold": threshold}
+    for name, given in chosen.items():
+        stated = {getattr(item, name) for item in predictions}
+        if given is None and len(stated) > 1:
+            raise DataError(f"the predictions disagree about the {name}: {', '.join(sorted(map(str, stated)))}")
+        chosen[name] = given or stated.pop()
+    if chosen["threshold"] is None:
+        raise DataError("the predictions do not say their threshold; give --threshold img, kps or bbox")
+    return chosen["protocol"] or "paper-256", chosen["threshold"]
+
+
 def _measuring_frame(item: Prediction, protocol: Protocol) -> Frame | None:
-    return None if protocol.measure == "original" else protocol.frame(item.target_size)
+    return None if protocol.measure == "original" else protocol.frame(_target_size(item))
 
 
-def _boxes(predictions: Sequence[Prediction], frames: Sequence[Frame | None], threshold: Threshold) -> Tensor | None:
-    if threshold != "bbox":
-        return None
+def _target_size(item: Prediction) -> Size:
+    if item.target_size is None:
+        raise DataError(f"pair '{item.pair}' lacks the field 'target_size', which this protocol or threshold needs")
+    return item.target_size
+
+
+def _sizes(predictions: Sequence[Prediction], frames: Sequence[Frame | None]) -> Tensor:
+    return torch.tensor(
+        [frame.canvas if frame else _target_size(item) for item, frame in zip(predictions, frames, strict=True)]
+    )
+
+
+def _boxes(predictions: Sequence[Prediction], frames: Sequence[Frame | None]) -> Tensor:
     boxes = []
     for item, frame in zip(predictions, frames, strict=True):
         if item.target_box is None:

@@ -36,11 +36,15 @@ class Protocol:
     upsample: bool = False
 
     def frame(self, original: Size, multiple: int = 1, convention: Convention = "center") -> Frame:
-        """The network's view of an image of that size."""
+        """The network's view of an image of that size, its sides rounded to multiples of ``multiple``.
+
+        >>> PROTOCOLS["paper-256"].frame((300, 400), multiple=14).canvas
+        (252, 252)
+        """
         if self.view == "original":
             return aspect_frame(original, None, multiple, convention)
         build = square_frame if self.view == "square" else padded_frame
-        return build(original, self.side, convention)
+        return build(original, max(round(self.side / multiple), 1) * multiple, convention)
 
 
 PROTOCOLS = {

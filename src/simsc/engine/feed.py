@@ -1,0 +1,75 @@
+"""Feeds the training loop: this process's share of each batch, prepared while the last one is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from simsc.data.records import ImageRef, Pair
+from simsc.engine import distributed
+from simsc.engine.augment import augment_pair
+from simsc.engine.batches import PairBatch, collate
+from simsc.engine.config import Config
+from simsc.engine.encoder import ImageEncoder
+from simsc.engine.prefetch import prefetch
+from simsc.engine.sampler import epoch_batches
+from simsc.models.model import State
+
+
+@dataclass(frozen=True)
+class Work:
+    """One process's part of a batch.
+
+    Attributes:
+        batch: its pairs.
+        state: trunk states of the batch's images.
+        weight: 0 for a process that has no pair of this batch and only takes part in the reduction, else 1.
+        global_pairs: pairs of the batch over all processes.
+    """
+
+    batch: PairBatch
+    state: State
+    weight: float
+    global_pairs: int
+
+
+class TrainingFeed:
+    """The pairs of a training run in the order of its seed."""
+
+    def __init__(self, pairs: Sequence[Pair], encoder: ImageEncoder, config: Config) -> None:
+        self.pairs, self.encoder, self.config = pairs, encoder, config
+
+    def batches(self, epoch: int) -> list[list[int]]:
+        """Indices of the pairs of each batch of an epoch."""
+        config = self.config
+        return epoch_batches(self.pairs, config.batch_size, config.seed, epoch, config.share_images)
+
+    def epoch(self, epoch: int, start: int = 0) -> Iterator[Work]:
+        """What this process computes in an epoch, from batch number ``start`` on."""
+        workers = 1 if self.encoder.device.type == "cpu" else 4
+        return prefetch(self._jobs(epoch, start), depth=2 * workers, workers=workers)
+
+    def images(self, epoch: int) -> list[ImageRef]:
+        """Images of this process's share of an epoch."""
+        shares = [distributed.my_share(batch) for batch in self.batches(epoch)]
+        return unique_images([self.pairs[index] for share in shares for index in share])
+
+    def _jobs(self, epoch: int, start: int) -> Iterator[Callable[[], Work]]:
+        for indices in self.batches(epoch)[start:]:
+            yield partial(self._prepare, epoch, indices)
+
+    def _prepare(self, epoch: int, indices: Sequence[int]) -> Work:
+        share = distributed.my_share(indices)
+        chosen = share or indices[:1]
+        pairs = [self.pairs[index] for index in chosen]
+        if self.config.augments:
+            pairs = [augment_pair(pair, self.config, epoch, i) for pair, i in zip(pairs, chosen, strict=True)]
+        batch = collate(pairs, self.encoder.frame)
+        state = self.encoder.states(batch.images)
+        return Work(batch.to(self.encoder.device), state, float(bool(share)), len(indices))
+
+
+def unique_images(pairs: Sequence[Pair]) -> list[ImageRef]:
+    """The images of some pairs, each once."""
+    return list({ref.key: ref for pair in pairs for ref in (pair.source, pair.target)}.values())

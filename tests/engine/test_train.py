@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from simsc.engine import monitor, train
+from simsc.engine.config import Config
+from simsc.engine.listener import Listener
+from simsc.engine.monitor import TrainingDiverged
+from simsc.engine.train import Trainer
+from simsc.errors import ConfigError
+
+
+def without_speed(path: Path) -> list[dict]:
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    return [{key: value for key, value in line.items() if key != "pairs_per_second"} for line in lines]
+
+
+class StopAfter(Listener):
+    """Asks for a stop, as Ctrl-C does, after some steps."""
+
+    def __init__(self, steps: int) -> None:
+        self.steps = steps
+        self.trainer: Trainer | None = None
+
+    def on_batch(self, done: int) -> None:
+        if self.trainer and self.trainer.step == self.steps:
+            self.trainer._stop.wanted = True
+
+
+@pytest.fixture(scope="module")
+def finished(tiny_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that was never interrupted."""
+    out = tmp_path_factory.mktemp("run")
+    config = Config(weights="random", data="pairs", image_size=64, epochs=2, log_every=3, cache="memory", seed=3)
+    Trainer(config, out, root=tiny_root).run()
+    return out
+
+
+def test_a_run_leaves_everything_behind(finished: Path) -> None:
+    lines = without_speed(finished / "metrics.jsonl")
+    assert [line["step"] for line in lines if "val" in line] == [0, 2, 4]
+    assert [line["step"] for line in lines if "loss" in line] == [2, 3, 4]
+    run = json.loads((finished / "run.json").read_text())
+    assert run["seed"] == 3
+    assert run["data"]["train"]["pairs"] == 8
+    assert len(run["data"]["train"]["fingerprint"]) == 16
+    assert {"torch", "simsc", "commit", "python"} <= run.keys()
+    assert json.loads((finished / "config.json").read_text())["seed"] == 3
+    assert json.loads((finished / "result.json").read_text())["steps"] == 4
+    assert (finished / "best.safetensors").exists()
+
+
+def test_a_stopped_and_resumed_run_equals_an_uninterrupted_one(
+    finished: Path, tiny_root: Path, tmp_path: Path
+) -> None:
+    config = Config(weights="random", data="pairs", image_size=64, epochs=2, log_every=3, cache="memory", seed=3)
+    listener = StopAfter(1)
+    first = listener.trainer = Trainer(config, tmp_path, root=tiny_root, listener=listener)
+    with pytest.raises(KeyboardInterrupt):
+        first.run()
+    Trainer(config, tmp_path, root=tiny_root, resume=True).run()
+    ours, theirs = load_file(tmp_path / "last.safetensors"), load_file(finished / "last.safetensors")
+    assert ours.keys() == theirs.keys()
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+    assert without_speed(tmp_path / "metrics.jsonl") == without_speed(finished / "metrics.jsonl")
+
+
+def test_a_folder_is_neither_overwritten_nor_resumed_with_other_settings(finished: Path, tiny_root: Path) -> None:
+    config = Config(**json.loads((finished / "config.json").read_text()))
+    with pytest.raises(ConfigError, match="already holds a run"):
+        Trainer(config, finished, root=tiny_root)
+    with pytest.raises(ConfigError, match=r"rate = 0.0001, not 0.001"):
+        Trainer(replace(config, rate=1e-3), finished, root=tiny_root, resume=True)
+
+
+def test_a_key_that_is_newer_than_the_run_counts_as_its_default(finished: Path, tiny_root: Path, tmp_path: Path) -> None:
+    stored = json.loads((finished / "config.json").read_text())
+    del stored["clip"]
+    (tmp_path / "config.json").write_text(json.dumps(stored))
+    Trainer(Config(**stored), tmp_path, root=tiny_root, resume=True)
+    stored.pop("warmup")
+    (tmp_path / "config.json").write_text(json.dumps(stored))
+    with pytest.raises(ConfigError, match="warmup = 0, not 5"):
+        Trainer(Config(**stored, warmup=5), tmp_path, root=tiny_root, resume=True)
+
+
+def test_the_cache_changes_nothing(tiny_config: Config, tiny_root: Path, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("SIMSC_HOME", str(tmp_path / "home"))
+    results = {}
+    for cache in ("memory", "disk", "none"):
+        trainer = Trainer(replace(tiny_config, cache=cache, epochs=1), tmp_path / cache, root=tiny_root)
+        trainer.run()
+        results[cache] = load_file(tmp_path / cache / "last.safetensors")
+    assert list((tmp_path / "home" / "trunk").rglob("*.safetensors"))
+    for name, tensor in results["none"].items():
+        torch.testing.assert_close(results["memory"][name], results["disk"][name], rtol=0, atol=0)
+        torch.testing.assert_close(results["memory"][name], tensor, rtol=0, atol=2e-4)
+
+
+def test_broken_steps_are_skipped_counted_and_end_the_run(
+    tiny_config: Config, tiny_root: Path, tmp_path: Path, monkeypatch
+) -> None:
+    monkeypatch.setattr(monitor, "MAX_BROKEN_STEPS", 3)
+    trainer = Trainer(replace(tiny_config, epochs=9), tmp_path, root=tiny_root)
+    plain = trainer.optimization.objective.forward
+    broken_steps = {1, 3, 4, 5}
+
+    def sometimes_broken(*arguments):
+        parts = plain(*arguments)
+        return replace(parts, total=parts.total * (math.nan if trainer.step in broken_steps else 1.0))
+
+    monkeypatch.setattr(trainer.optimization.objective, "forward", sometimes_broken)
+    with pytest.raises(TrainingDiverged, match=r"loss was not finite in 3 steps in a row.*last good checkpoint"):
+        trainer.run()
+    assert trainer.monitor.broken_total == 4
+    assert all(torch.isfinite(tensor).all() for tensor in load_file(tmp_path / "last.safetensors").values())
+    steps = [line for line in without_speed(tmp_path / "metrics.jsonl") if "val" not in line]
+    assert [line["skipped"] for line in steps] == [0, 1, 1, 2, 3]
+    assert ["loss" in line for line in steps] == [True, False, True, False, False]
+
+
+def test_augmentation_both_directions_warm_up_and_clipping_train(
+    tiny_config: Config, tiny_root: Path, tmp_path: Path
+) -> None:
+    options = {"flip": 0.5, "colour": 0.2, "crop": 0.3, "both_directions": True, "warmup": 4, "clip": 1.0}
+    config = replace(tiny_config, cache="auto", epochs=1, **options)
+    Trainer(config, tmp_path, root=tiny_root).run()
+    rates = [line["rate"] for line in without_speed(tmp_path / "metrics.jsonl") if "loss" in line]
+    assert rates == pytest.approx([0.25e-4, 0.5e-4])
+
+
+def test_a_run_in_which_nothing_learns_is_refused(tiny_config: Config, tiny_root: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="nothing learns"):
+        Trainer(replace(tiny_config, trainable="none", temperature="fixed:1"), tmp_path, root=tiny_root)
+
+
+def test_patience_ends_a_run_that_does_not_improve(
+    tiny_config: Config, tiny_root: Path, tmp_path: Path, monkeypatch
+) -> None:
+    monkeypatch.setattr(train, "score", lambda *_: {"per_image": {0.1: 50.0}, "temperature": {"mean": 0.1}})
+    trainer = Trainer(replace(tiny_config, epochs=9, patience=1), tmp_path, root=tiny_root)
+    assert trainer.run()["epochs"] == 1
