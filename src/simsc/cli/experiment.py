@@ -1,0 +1,106 @@
+"""``simsc experiment``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from simsc.engine.config import Config
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(experiment)
+
+
+def experiment(
+    name: str = typer.Argument(..., help="Name of an experiment, `all`, or `list` to see what there is."),
+    quick: bool = typer.Option(False, help="On the embedded scenes, in minutes on a CPU."),
+    backbone: list[str] = typer.Option([], help="Backbone for all runs; for `backbones`: presets, repeatable."),
+    preset: str = typer.Option("resnet50", help="Configuration that the experiments vary."),
+    data: str = typer.Option("pfpascal", help="Data set to train on: pfpascal or spair."),
+    trainable: str | None = typer.Option(None, help="What learns: last-block, last-stage, last-<k>, all."),
+    epochs: int | None = typer.Option(None, help="Budget of each training, instead of the preset's."),
+    seeds: str = typer.Option("0", help="Seeds of the headline rows, e.g. `0,1`."),
+    set_: list[str] = typer.Option([], "--set", help="Change a configuration key of all runs; repeatable."),
+    data_root: Path | None = typer.Option(None, help="Folder that holds the data sets."),
+    runs: Path | None = typer.Option(None, help="Where runs are looked for and put; default runs, quick: OUT/runs."),
+    out: Path | None = typer.Option(None, help="Where results go; default runs/experiments, quick: runs/quick."),
+) -> None:
+    """Repeat a table or figure of the paper, with the paper's figures beside ours.
+
+    Example: `simsc experiment eval-temperature --quick`
+
+    Runs are never trained twice, also not those of `simsc train`; an interrupted experiment goes on where it was.
+    """
+    if name == "list":
+        _print_list()
+        return
+    from simsc.engine.config import parse_changes
+    from simsc.experiments.context import base_config, make_context
+    from simsc.experiments.registry import EXPERIMENTS, find_experiment, run_experiment
+    from simsc.experiments.tables import write_report
+
+    names = list(EXPERIMENTS) if name == "all" else [name]
+    for each in names:
+        find_experiment(each)
+    changes: dict[str, object] = {"trainable": trainable} if trainable else {}
+    changes |= {"epochs": epochs} if epochs is not None else {}
+    changes |= parse_changes(set_)
+    single = backbone[0] if backbone and name != "backbones" else None
+    out = out or Path("runs") / ("quick" if quick else "experiments")
+    context = make_context(
+        base_config(preset, data, quick, changes, single),
+        out,
+        runs or (out / "runs" if quick else Path("runs")),
+        _train,
+        preset=preset,
+        seeds=_parse_seeds(seeds),
+        root=data_root,
+        quick=quick,
+        backbones=backbone if name == "backbones" else (),
+        changes=changes,
+        say=lambda text: typer.secho(text, err=True, dim=True),
+    )
+    for each in names:
+        typer.secho(f"{each}: {EXPERIMENTS[each].title}", err=True, bold=True)
+        run_experiment(each, context)
+        typer.echo((out / each / "table.md").read_text(encoding="utf-8"))
+    typer.echo(f"All results: {write_report(out)}", err=True)
+
+
+def _train(config: Config, folder: Path, root: Path | None, resume: bool) -> None:
+    from simsc.cli.views import training_listener
+    from simsc.engine.train import Trainer
+
+    with training_listener(folder, main=True, tensorboard=False) as listener:
+        Trainer(config, folder, root=root, resume=resume, listener=listener).run()
+
+
+def _parse_seeds(text: str) -> list[int]:
+    from simsc.errors import ConfigError
+
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise ConfigError(f"--seeds {text}: expected whole numbers with commas, for example 0,1") from None
+
+
+def _print_list() -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from simsc.experiments.registry import EXPERIMENTS
+
+    table = Table("experiment", "of the paper", "trainings", "data sets", title="Experiments")
+    for name, each in EXPERIMENTS.items():
+        table.add_row(name, each.title, each.trainings, each.data)
+    console = Console()
+    console.print(table)
+    console.print(
+        "Each training has the preset's epochs (100 on PF-Pascal) unless --epochs says otherwise, and needs the "
+        "backbone's weights. --quick needs neither data nor weights."
+    )

@@ -1,0 +1,163 @@
+"""Runs that experiments share: a configuration is trained once, whoever asked for it first."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from simsc.engine.config import Config
+from simsc.engine.run_folder import EXECUTION_KEYS, RunFolder
+from simsc.errors import ConfigError, SimscError
+
+Train = Callable[[Config, Path, Path | None, bool], None]
+"""Trains a configuration in a folder: ``(config, folder, data root, resume)``."""
+
+# Patience decides which model is the best one; recording gradients changes nothing.
+_IGNORED = (EXECUTION_KEYS - {"patience"}) | {"track_gradients"}
+_BUSY_MINUTES = 15
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """A run folder that was found."""
+
+    folder: RunFolder
+    config: Config
+    result: dict[str, Any] | None
+
+    @property
+    def finished(self) -> bool:
+        """Whether it was trained as long as its configuration says; an ended run may have been resumed for longer."""
+        if self.result is None:
+            return False
+        return self.config.patience > 0 or self.result["epochs"] >= self.config.epochs
+
+    def answers(self, wanted: Config) -> bool:
+        """Whether its best model is what ``wanted`` would give: a longer run is, if its best epoch came in time."""
+        if not self.finished or self.config.epochs < wanted.epochs:
+            return False
+        return self.config.epochs == wanted.epochs or (self.result or {})["best_epoch"] <= wanted.epochs
+
+
+class RunStore:
+    """All runs below a folder.
+
+    Args:
+        base: looked through for finished runs, also ones trained by hand; new ones are put here.
+        train: does the training.
+    """
+
+    def __init__(self, base: Path, train: Train) -> None:
+        self.base, self.train = base, train
+
+    def ensure(self, config: Config, root: Path | None = None) -> RunFolder:
+        """The finished run of a configuration: found, continued, or trained now."""
+        runs = [run for run in self._runs() if same_training(run.config, config)]
+        # Equal epochs before longer ones: those also have the learning curves that were asked for.
+        for run in sorted(runs, key=lambda run: run.config.epochs):
+            if run.answers(config):
+                return run.folder
+        begun = self._unfinished(runs, config) or self._copy_of_shorter(runs, config)
+        if begun is None:
+            folder = self._place(config)
+        else:  # recording gradients may differ, which a resumed run may not change
+            folder, config = begun.folder, begun.config.updated({"epochs": config.epochs})
+        with _only_process(folder.path):
+            self.train(config, folder.path, root, begun is not None)
+        return folder
+
+    def _unfinished(self, runs: Sequence[StoredRun], wanted: Config) -> StoredRun | None:
+        """A run to continue where it stopped."""
+        for run in runs:
+            if not run.finished and run.config.epochs == wanted.epochs:
+                self._refuse_busy(run.folder)
+                return run
+        return None
+
+    def _copy_of_shorter(self, runs: Sequence[StoredRun], wanted: Config) -> StoredRun | None:
+        """A copy of the longest run that is too short, to be continued; that run itself stays as it is."""
+        short = [run for run in runs if run.finished and run.folder.last.exists() and not run.config.patience]
+        short = [run for run in short if run.config.epochs < wanted.epochs]
+        if not short:
+            return None
+        longest, place = max(short, key=lambda run: run.config.epochs), self._place(wanted)
+        shutil.copytree(
+            longest.folder.path, place.path, ignore=shutil.ignore_patterns("measurements", "result.json", ".lock")
+        )
+        return StoredRun(place, longest.config, None)
+
+    def _runs(self) -> Iterator[StoredRun]:
+        for path in sorted(self.base.rglob("config.json")):
+            run = _read_run(path.parent)
+            if run is not None:
+                yield run
+
+    def _place(self, config: Config) -> RunFolder:
+        kept = {key: value for key, value in config.to_dict().items() if key not in _IGNORED}
+        digest = hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:8]
+        words = [config.data, config.backbone, config.temperature, f"s{config.seed}", f"e{config.epochs}", digest]
+        if config.head != "none":
+            words.insert(2, config.head)
+        return RunFolder(self.base / "-".join(words).replace(":", "").replace("/", "_"))
+
+    def _refuse_busy(self, folder: RunFolder) -> None:
+        """Another process may be training here: runs by hand carry no lock, but they write often."""
+        if (folder.path / ".lock").exists():
+            return
+        newest = max(path.stat().st_mtime for path in folder.path.iterdir())
+        if time.time() - newest < 60 * _BUSY_MINUTES:
+            raise ConfigError(
+                f"{folder.path} is an unfinished run of the wanted configuration that changed in the last "
+                f"{_BUSY_MINUTES} minutes; wait until it has ended, or give another folder with --runs"
+            )
+
+
+def same_training(stored: Config, wanted: Config) -> bool:
+    """Whether two configurations compute the same, but for the number of epochs."""
+    if wanted.track_gradients and not stored.track_gradients:
+        return False
+    return _essence(stored) == _essence(wanted)
+
+
+def _essence(config: Config) -> dict[str, Any]:
+    from simsc.models.registry import find_backbone
+
+    values = {key: value for key, value in config.to_dict().items() if key not in _IGNORED}
+    with suppress(SimscError):  # a backbone of the hub has no other names
+        values["backbone"] = find_backbone(config.backbone).name
+    return values
+
+
+def _read_run(path: Path) -> StoredRun | None:
+    """The run in a folder; None if it is not one that this version understands."""
+    try:
+        config = Config().updated(json.loads((path / "config.json").read_text(encoding="utf-8")))
+        folder = RunFolder(path)
+        result = json.loads(folder.result.read_text(encoding="utf-8")) if folder.result.exists() else None
+    except (ValueError, AttributeError, SimscError):
+        return None
+    return StoredRun(folder, config, result if folder.best.exists() else None)
+
+
+@contextmanager
+def _only_process(path: Path) -> Iterator[None]:
+    """Let one process train in a folder, where the system has file locks; another one is refused."""
+    path.mkdir(parents=True, exist_ok=True)
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    with (path / ".lock").open("w") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)  # released when the process ends, however it ends
+        except OSError:
+            raise ConfigError(f"{path} is being trained by another process; wait until it has ended") from None
+        yield

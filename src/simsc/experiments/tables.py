@@ -1,0 +1,95 @@
+"""Outcomes as Markdown and JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from simsc.experiments.outcome import Outcome, Row
+from simsc.files import write_json, write_text
+from simsc.metrics.pck import ALPHAS
+
+ABSENT = "\N{EN DASH}"
+ALPHA_HEADING = " / ".join(f"{alpha:g}" for alpha in ALPHAS)
+
+
+def pck_cell(values: Mapping[str, float | None]) -> str:
+    """PCK at all thresholds in one cell; ``values`` are by alpha, as text.
+
+    >>> pck_cell({"0.05": 84.4, "0.1": 92.3, "0.15": None})
+    '– / 84.4 / 92.3 / –'
+    """
+    found = [values.get(f"{alpha:g}") for alpha in ALPHAS]
+    return " / ".join(ABSENT if value is None else f"{value:.1f}" for value in found)
+
+
+def number(value: float | None, digits: int = 1) -> str:
+    """A figure, or the sign for none.
+
+    >>> number(92.345), number(None)
+    ('92.3', '–')
+    """
+    return ABSENT if value is None else f"{value:.{digits}f}"
+
+
+def markdown_table(columns: Sequence[str], rows: Sequence[Row]) -> str:
+    """Rows as a Markdown table; says of each who measured it and how.
+
+    >>> print(markdown_table(["PCK"], [Row("SimSC", {"PCK": "90.0"}, seed=0, epochs=3, protocol="paper-256")]))
+    | model | by | seed | epochs | protocol | PCK |
+    |---|---|---|---|---|---|
+    | SimSC | ours | 0 | 3 | paper-256 | 90.0 |
+    """
+    heading = ["model", "by", "seed", "epochs", "protocol", *columns]
+    lines = [_line(heading), "|" + "---|" * len(heading)]
+    for row in rows:
+        facts = [row.name, row.by, *(_text(fact) for fact in (row.seed, row.epochs, row.protocol))]
+        lines.append(_line([*facts, *(row.cells.get(column, ABSENT) for column in columns)]))
+    return "\n".join(lines)
+
+
+def section(record: Mapping[str, Any], level: str = "#", folder: str = "") -> str:
+    """An experiment's record (its ``results.json``) as Markdown: table, figures, remarks and commands."""
+    rows = [Row(**row) for row in record["rows"]]
+    parts = [f"{level} {record['experiment']}: {record['title']}", markdown_table(record["columns"], rows)]
+    parts += [f"![{record['experiment']}]({folder}{name})" for name in record["figures"] if name.endswith(".png")]
+    if record["notes"]:
+        parts.append("\n".join(f"- {note}" for note in record["notes"]))
+    commands = dict.fromkeys(f"- {row.name}: `{row.command}`" for row in rows if row.command)
+    if commands:
+        parts.append("Trainings:\n\n" + "\n".join(commands))
+    return "\n\n".join(parts) + "\n"
+
+
+def write_outcome(outcome: Outcome, folder: Path, facts: Mapping[str, Any]) -> None:
+    """Write ``results.json`` and ``table.md`` of an experiment; ``facts`` are its name, title and settings."""
+    record = {
+        **facts,
+        "columns": list(outcome.columns),
+        "rows": [vars(row) for row in outcome.rows],
+        "figures": [os.path.relpath(path, folder) for path in outcome.figures],
+        "notes": list(outcome.notes),
+    }
+    record = json.loads(json.dumps(record))
+    write_json(folder / "results.json", record)
+    write_text(folder / "table.md", section(record))
+
+
+def write_report(out: Path) -> Path:
+    """All experiments below ``out`` as one Markdown file, ``report.md``."""
+    records = [(path.parent, json.loads(path.read_text(encoding="utf-8"))) for path in out.glob("*/results.json")]
+    records.sort(key=lambda item: item[1].get("position", 0))
+    sections = [section(record, "##", f"{folder.name}/") for folder, record in records]
+    write_text(out / "report.md", "\n".join(["# Experiments\n", *sections]))
+    return out / "report.md"
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _text(fact: object) -> str:
+    return ABSENT if fact is None else str(fact)

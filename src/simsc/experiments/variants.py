@@ -1,0 +1,71 @@
+"""The configurations that the experiments compare, as changes to one base configuration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from simsc.engine.config import Config
+from simsc.engine.presets import load_preset
+from simsc.engine.run_folder import EXECUTION_KEYS
+from simsc.errors import ConfigError, unknown_name
+
+BASELINE_BETA_EVAL = 0.02
+"""Evaluation temperature of models that have not learned one; the supplement's choice."""
+
+_CHANGES: dict[str, dict[str, Any]] = {
+    "mlp": {"temperature": "mlp"},
+    "single": {"temperature": "single", "temperature_rate": 5e-3},
+    "beta1": {"temperature": "fixed:1", "beta_eval": BASELINE_BETA_EVAL},
+    "no-l2norm": {"temperature": "fixed:1", "normalize": False},
+}
+TITLES = {
+    "pre-trained": "pre-trained",
+    "mlp": "SimSC (MLP)",
+    "single": "SimSC (single parameter)",
+    "beta1": "β_trn = 1 (WithL2Norm)",
+    "no-l2norm": "NoL2Norm (β_trn = 1)",
+}
+
+
+def variant(base: Config, name: str) -> Config:
+    """The base configuration with another temperature: ``mlp``, ``single``, ``beta1``, ``no-l2norm``, ``fixed:<t>``.
+
+    >>> variant(Config(), "no-l2norm").normalize
+    False
+    """
+    if name.startswith("fixed:"):
+        return base.updated({"temperature": name})
+    if name not in _CHANGES:
+        raise ConfigError(unknown_name("variant", name, [*_CHANGES, "fixed:<t>"]))
+    changes = dict(_CHANGES[name])
+    # A quick base learns its temperature faster than the paper; the single parameter keeps its lead over the MLP.
+    if "temperature_rate" in changes:
+        changes["temperature_rate"] *= base.temperature_rate / Config.temperature_rate
+    return base.updated(changes)
+
+
+def title(name: str) -> str:
+    """How a variant is called in tables.
+
+    >>> title("fixed:0.03")
+    'β = 0.03, fixed'
+    """
+    return f"β = {name.removeprefix('fixed:')}, fixed" if name.startswith("fixed:") else TITLES[name]
+
+
+def train_command(config: Config, preset: str = "resnet50") -> str:
+    """The command that trains a configuration, by its difference to a preset.
+
+    >>> train_command(variant(load_preset("resnet50", "pfpascal"), "single").updated({"epochs": 3}))
+    'simsc train --preset resnet50 --data pfpascal --epochs 3 --set temperature=single --set temperature_rate=0.005'
+    """
+    usual = load_preset(preset, config.data).to_dict()
+    changed = {
+        key: value
+        for key, value in config.to_dict().items()
+        if value != usual[key] and key not in EXECUTION_KEYS | {"track_gradients"}
+    }
+    if "weights" in changed:  # without the folder, which is another one on each machine
+        changed["weights"] = str(changed["weights"]).rpartition("/")[2]
+    settings = "".join(f" --set {key}={value}" for key, value in changed.items())
+    return f"simsc train --preset {preset} --data {config.data} --epochs {config.epochs}{settings}"

@@ -1,0 +1,120 @@
+"""The run store: a configuration is trained once."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from simsc.engine.config import Config
+from simsc.engine.run_folder import RunFolder
+from simsc.errors import ConfigError
+from simsc.experiments.runs import RunStore
+
+TINY = Config(data="scenes", weights="random", epochs=3)
+
+
+class Trainings:
+    """Stands for the training: writes what a finished run leaves, and counts."""
+
+    def __init__(self, best_epoch: int = 2) -> None:
+        self.calls: list[tuple[Config, Path, bool]] = []
+        self.best_epoch = best_epoch
+
+    def __call__(self, config: Config, folder: Path, root: Path | None, resume: bool) -> None:
+        self.calls.append((config, folder, resume))
+        write_run(folder, config, finished=True, best_epoch=self.best_epoch)
+
+
+def write_run(folder: Path, config: Config, finished: bool, best_epoch: int = 2) -> RunFolder:
+    folder.mkdir(parents=True, exist_ok=True)
+    run = RunFolder(folder)
+    (folder / "config.json").write_text(json.dumps(config.to_dict()))
+    run.best.write_text("best")
+    run.last.write_text("last")
+    if finished:
+        run.result.write_text(json.dumps({"epochs": config.epochs, "best_epoch": best_epoch}))
+    return run
+
+
+@pytest.fixture
+def trainings() -> Trainings:
+    return Trainings()
+
+
+def test_never_trains_the_same_configuration_twice(tmp_path: Path, trainings: Trainings) -> None:
+    first = RunStore(tmp_path, trainings).ensure(TINY)
+    again = RunStore(tmp_path, trainings).ensure(TINY)
+    assert first == again
+    assert len(trainings.calls) == 1
+
+
+def test_how_a_run_is_executed_does_not_matter(tmp_path: Path, trainings: Trainings) -> None:
+    store = RunStore(tmp_path, trainings)
+    store.ensure(TINY)
+    store.ensure(TINY.updated({"cache": "none", "log_every": 1}))
+    assert len(trainings.calls) == 1
+
+
+@pytest.mark.parametrize("change", [{"seed": 1}, {"temperature": "fixed:1"}, {"rate": 1e-3}, {"patience": 2}])
+def test_another_configuration_is_another_training(tmp_path: Path, trainings: Trainings, change: dict) -> None:
+    store = RunStore(tmp_path, trainings)
+    assert store.ensure(TINY) != store.ensure(TINY.updated(change))
+    assert len(trainings.calls) == 2
+
+
+def test_runs_trained_by_hand_are_used(tmp_path: Path, trainings: Trainings) -> None:
+    by_hand = write_run(tmp_path / "some" / "name", TINY, finished=True)
+    assert RunStore(tmp_path, trainings).ensure(TINY) == by_hand
+    assert not trainings.calls
+
+
+def test_an_unfinished_run_is_resumed(tmp_path: Path, trainings: Trainings) -> None:
+    begun = write_run(tmp_path / "begun", TINY, finished=False)
+    for path in begun.path.iterdir():
+        os.utime(path, (0, 0))
+    assert RunStore(tmp_path, trainings).ensure(TINY) == begun
+    assert trainings.calls == [(TINY, begun.path, True)]
+
+
+def test_a_run_that_somebody_is_training_is_left_alone(tmp_path: Path, trainings: Trainings) -> None:
+    write_run(tmp_path / "begun", TINY, finished=False)
+    with pytest.raises(ConfigError, match="begun"):
+        RunStore(tmp_path, trainings).ensure(TINY)
+    assert not trainings.calls
+
+
+def test_a_shorter_run_is_continued_in_a_copy(tmp_path: Path, trainings: Trainings) -> None:
+    short = write_run(tmp_path / "short", TINY, finished=True)
+    longer = RunStore(tmp_path, trainings).ensure(TINY.updated({"epochs": 10}))
+    assert longer != short
+    assert [(config.epochs, resume) for config, _, resume in trainings.calls] == [(10, True)]
+    assert longer.last.read_text() == "last"
+    assert json.loads((short.path / "config.json").read_text())["epochs"] == 3
+
+
+@pytest.mark.parametrize(("best_epoch", "trained"), [(3, 0), (4, 1)])
+def test_a_longer_run_counts_if_its_best_epoch_came_in_time(tmp_path: Path, best_epoch: int, trained: int) -> None:
+    trainings = Trainings()
+    write_run(tmp_path / "long", TINY.updated({"epochs": 10}), finished=True, best_epoch=best_epoch)
+    RunStore(tmp_path, trainings).ensure(TINY)
+    assert len(trainings.calls) == trained
+
+
+def test_gradients_need_a_run_that_recorded_them(tmp_path: Path, trainings: Trainings) -> None:
+    store, recorded = RunStore(tmp_path, trainings), TINY.updated({"track_gradients": True})
+    store.ensure(TINY)
+    store.ensure(recorded)
+    assert len(trainings.calls) == 2
+    store.ensure(recorded)
+    store.ensure(TINY)
+    assert len(trainings.calls) == 2
+
+
+def test_damaged_folders_are_passed_over(tmp_path: Path, trainings: Trainings) -> None:
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "config.json").write_text("{")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "config.json").write_text('{"no_such_key": 1}')
+    RunStore(tmp_path, trainings).ensure(TINY)
+    assert len(trainings.calls) == 1
