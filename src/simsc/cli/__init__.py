@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from simsc.cli import data, demo, evaluate, models, train
+from simsc.cli import data, demo, evaluate, experiment, match, models, serve, train, warp
 from simsc.errors import SimscError
 
 app = typer.Typer(
@@ -22,6 +22,10 @@ app.add_typer(models.app, name="models")
 demo.register(app)
 train.register(app)
 evaluate.register(app)
+experiment.register(app)
+match.register(app)
+warp.register(app)
+serve.register(app)
 
 
 def _print_version(wanted: bool) -> None:

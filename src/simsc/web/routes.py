@@ -1,0 +1,191 @@
+"""The API. Functions without ``async`` run in threads, so that a computation never holds up other answers."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from fastapi import APIRouter, Depends, File, Form, Request, Response, UploadFile
+from pydantic import Json
+
+from simsc._version import __version__
+from simsc.web import exports, schemas
+from simsc.web.answers import image_info, match_response
+from simsc.web.catalogue import describe
+from simsc.web.engine import Query
+from simsc.web.failures import WebError
+from simsc.web.samples import SAMPLES, THUMBNAIL, find_sample, scenes_of, shared_points
+from simsc.web.service import Service
+from simsc.web.store import StoredImage
+from simsc.web.uploads import clean_name, decode_upload
+
+router = APIRouter(
+    prefix="/api",
+    responses={
+        400: {"model": schemas.Problem, "description": "The request makes no sense."},
+        422: {"model": schemas.Problem, "description": "A field is missing, misspelt or out of range."},
+    },
+)
+_GONE: dict[int | str, dict[str, Any]] = {404: {"model": schemas.Problem, "description": "Not here (any more)."}}
+_REFUSED: dict[int | str, dict[str, Any]] = {
+    413: {"model": schemas.Problem, "description": "Too many bytes or pixels."},
+    415: {"model": schemas.Problem, "description": "Not an image of an allowed type."},
+}
+_PNG: dict[int | str, dict[str, Any]] = {200: {"content": {"image/png": {}}, "description": "A PNG file."}}
+_JPEG: dict[int | str, dict[str, Any]] = {200: {"content": {"image/jpeg": {}}, "description": "A JPEG file."}}
+
+
+def _service(request: Request) -> Service:
+    service: Service = request.app.state.service
+    return service
+
+
+Server = Annotated[Service, Depends(_service)]
+ImageFile = Annotated[UploadFile, File(description="JPEG, PNG, WebP, GIF, BMP or TIFF, recognised by content.")]
+
+
+@router.get("/health", tags=["server"])
+async def health(server: Server) -> schemas.Health:
+    """Whether the server answers."""
+    return schemas.Health(status="ok", version=__version__, images=len(server.store))
+
+
+@router.get("/models", tags=["server"])
+def models(server: Server) -> list[schemas.ModelInfo]:
+    """The models on offer."""
+    default = server.engine.default_model()
+    return [
+        schemas.ModelInfo(name=label, default=label == default, description=describe(name))
+        for label, name in server.settings.models.items()
+    ]
+
+
+@router.post("/images", tags=["images"], status_code=201, responses=_REFUSED)
+def upload(server: Server, file: ImageFile) -> schemas.ImageInfo:
+    """Keep an image for a while; the answer's `id` is the only way to it."""
+    pixels = _pixels(server, file)
+    return image_info(server.store.put(pixels, clean_name(file.filename)))
+
+
+@router.get("/images/{image_id}", tags=["images"], responses={**_GONE, **_JPEG}, response_class=Response)
+def image(server: Server, image_id: str) -> Response:
+    """The image as it was understood: turned upright, first frame, at most 1600 pixels wide or high."""
+    return Response(exports.shown_picture(server.store.get(image_id).pixels), media_type="image/jpeg")
+
+
+@router.delete("/images/{image_id}", tags=["images"], status_code=204, responses=_GONE)
+def forget(server: Server, image_id: str) -> None:
+    """Forget an image now."""
+    server.store.drop(image_id)
+
+
+@router.post("/images/{image_id}/encode", tags=["images"], status_code=204, responses=_GONE)
+def encode(server: Server, image_id: str, model: str | None = None) -> None:
+    """Run a model on the image now, so that the first match is quick."""
+    server.engine.encode(server.store.get(image_id), model or server.engine.default_model())
+
+
+@router.get("/samples", tags=["samples"])
+def samples() -> list[schemas.SampleInfo]:
+    """Ready pairs of rendered scenes."""
+    return [schemas.SampleInfo(name=name, title=sample.title) for name, sample in SAMPLES.items()]
+
+
+@router.get("/samples/{name}/{side}", tags=["samples"], responses={**_GONE, **_JPEG}, response_class=Response)
+def sample_picture(name: str, side: Literal["source", "target"]) -> Response:
+    """A small picture of a sample."""
+    scene = scenes_of(find_sample(name), THUMBNAIL)[side == "target"]
+    return Response(exports.shown_picture(scene.image), media_type="image/jpeg")
+
+
+@router.post("/samples/{name}", tags=["samples"], status_code=201, responses=_GONE)
+def take_sample(server: Server, name: str) -> schemas.SamplePair:
+    """A sample as two images of one's own."""
+    scenes = scenes_of(find_sample(name))
+    points, truth, names = shared_points(*scenes)
+    stored = [server.store.put(scene.image, f"{name}-{side}.png") for scene, side in zip(scenes, _SIDES, strict=True)]
+    return schemas.SamplePair(
+        source=image_info(stored[0]),
+        target=image_info(stored[1]),
+        points=np.round(points, 2).tolist(),
+        truth=np.round(truth, 2).tolist(),
+        point_names=names,
+    )
+
+
+@router.post("/match", tags=["matching"], responses=_GONE)
+def match(server: Server, request: schemas.MatchRequest) -> schemas.MatchResponse:
+    """Where points of the source lie in the target."""
+    if request.scores and len(request.points) > schemas.MAX_SCORED_POINTS:
+        raise WebError(f"score maps are given for at most {schemas.MAX_SCORED_POINTS} points at once")
+    pair = server.store.get(request.source), server.store.get(request.target)
+    return _match(server, pair, request.points, _query(server, request), scores=request.scores)
+
+
+@router.post("/match-images", tags=["matching"], responses=_REFUSED)
+def match_images(
+    server: Server,
+    source: ImageFile,
+    target: ImageFile,
+    points: Annotated[
+        Json[list[schemas.Point]], Form(description="JSON: `[[x, y], ...]` in pixels of the source, 0-based.")
+    ],
+    model: Annotated[str | None, Form(description="A label of `/api/models`.")] = None,
+    localizer: Annotated[schemas.LocalizerName, Form()] = "kernel-soft-argmax",
+    temperature: Annotated[schemas.Temperature | None, Form()] = None,
+) -> schemas.MatchResponse:
+    """Match two files in one request; nothing is kept."""
+    if not 0 < len(points) <= schemas.MAX_POINTS:
+        raise WebError(f"points: expected 1 to {schemas.MAX_POINTS} of them, got {len(points)}")
+    pair = StoredImage("", "source", _pixels(server, source)), StoredImage("", "target", _pixels(server, target))
+    query = Query(model or server.engine.default_model(), localizer, temperature)
+    return _match(server, pair, points, query)
+
+
+@router.post("/warp", tags=["matching"], responses={**_GONE, **_PNG}, response_class=Response)
+def warp(server: Server, request: schemas.WarpRequest) -> Response:
+    """The source laid over the target by the dense match, as PNG of the target's shape."""
+    source, target = server.store.get(request.source), server.store.get(request.target)
+    sizes = [exports.reduced_size(each.size, exports.WARP_SIDE) for each in (source, target)]
+    flow = server.engine.dense(source, target, _query(server, request), (sizes[0], sizes[1]))
+    picture = exports.warp_picture(flow, exports.reduced(source.pixels, exports.WARP_SIDE), request.consistent)
+    return Response(picture, media_type="image/png")
+
+
+@router.post("/export/{form}", tags=["matching"], responses=_GONE, response_class=Response)
+def export(server: Server, form: schemas.ExportFormat, request: schemas.MatchRequest) -> Response:
+    """Matches as a file: `json` as `/api/match` gives them, `coco` key-points, or a `png` picture."""
+    pair = server.store.get(request.source), server.store.get(request.target)
+    answer = _match(server, pair, request.points, _query(server, request))
+    if form == "png":
+        return _attachment(exports.to_picture(answer, *pair), "image/png", "matches.png")
+    if form == "coco":
+        return _attachment(exports.to_json(exports.to_coco(answer, *pair)), "application/json", "matches.coco.json")
+    plain = {"names": [each.name for each in pair], **answer.model_dump(exclude={"matches": {"__all__": {"scores"}}})}
+    return _attachment(exports.to_json(plain), "application/json", "matches.json")
+
+
+_SIDES = ("source", "target")
+
+
+def _pixels(server: Service, file: UploadFile) -> np.ndarray:
+    content = file.file.read(server.settings.max_upload + 1)
+    return decode_upload(content, server.settings.max_upload, server.settings.max_pixels)
+
+
+def _query(server: Service, request: schemas.PairRequest) -> Query:
+    return Query(request.model or server.engine.default_model(), request.localizer, request.temperature)
+
+
+def _match(
+    server: Service,
+    pair: tuple[StoredImage, StoredImage],
+    points: list[schemas.Point],
+    query: Query,
+    scores: bool = False,
+) -> schemas.MatchResponse:
+    return match_response(server.engine.match(*pair, np.array(points), query, scores=scores), query)
+
+
+def _attachment(content: bytes, kind: str, name: str) -> Response:
+    return Response(content, media_type=kind, headers={"Content-Disposition": f'attachment; filename="{name}"'})

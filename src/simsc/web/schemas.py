@@ -1,0 +1,135 @@
+"""What goes over the wire; the descriptions appear in ``/openapi.json``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
+
+MAX_POINTS = 500
+MAX_SCORED_POINTS = 64
+
+Point = tuple[FiniteFloat, FiniteFloat]
+ImageId = Annotated[str, Field(min_length=1, max_length=64, description="Token of an uploaded image.")]
+LocalizerName = Literal["kernel-soft-argmax", "argmax", "soft-argmax", "window-soft-argmax"]
+Temperature = Annotated[
+    float,
+    Field(ge=1e-4, le=100, allow_inf_nan=False, description="Effective temperature; leave out for the model's own."),
+]
+ExportFormat = Literal["json", "coco", "png"]
+
+
+class Request(BaseModel):
+    """Base of requests: a misspelt key is refused."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class PairRequest(Request):
+    """Two images, and how to match them."""
+
+    source: ImageId
+    target: ImageId
+    model: str | None = Field(None, description="A label of `/api/models`; leave out for the default.")
+    localizer: LocalizerName = Field("kernel-soft-argmax", description="How a score map becomes one point.")
+    temperature: Temperature | None = None
+
+
+class MatchRequest(PairRequest):
+    """Points of the source to be found in the target."""
+
+    points: list[Point] = Field(
+        min_length=1, max_length=MAX_POINTS, description="(x, y) in pixels of the source as shown, 0-based."
+    )
+    scores: bool = Field(False, description=f"Also give the score maps, for at most {MAX_SCORED_POINTS} points.")
+
+
+class WarpRequest(PairRequest):
+    """The source laid over the target by its dense match."""
+
+    consistent: bool = Field(True, description="Transparent where a match does not lead back to its start.")
+
+
+class ImageInfo(BaseModel):
+    """An image that is kept for a while; only its token leads to it."""
+
+    id: ImageId
+    name: str
+    width: int
+    height: int
+
+
+class Extent(BaseModel):
+    """Size of an image or a map."""
+
+    width: int
+    height: int
+
+
+class PointMatch(BaseModel):
+    """Where one point lies in the target."""
+
+    source: Point
+    target: Point
+    confidence: float = Field(description="Probability of the most likely cell, 0 to 1.")
+    cycle_error: float = Field(description="Pixels of the source between the point and where its match leads back to.")
+    scores: list[list[float]] | None = Field(
+        None,
+        description="Similarity with every cell of the target, rows from the top, before any temperature: "
+        "softmax(scores / temperature) is the distribution of the match.",
+    )
+
+
+class MatchResponse(BaseModel):
+    """Matches in the order of the query points."""
+
+    model: str
+    localizer: LocalizerName
+    temperature: float = Field(description="Effective temperature that was used.")
+    model_temperature: float = Field(description="The model's own effective temperature for this pair.")
+    learned: bool = Field(description="Whether the model learned its temperature; otherwise it is a constant.")
+    source: Extent
+    target: Extent
+    cells: Extent = Field(description="Size of the score maps.")
+    convention: Literal["center", "corner"] = Field(description="How cells and pixels of the target relate.")
+    matches: list[PointMatch]
+
+
+class ModelInfo(BaseModel):
+    """A model on offer."""
+
+    name: str
+    default: bool
+    description: str
+
+
+class SampleInfo(BaseModel):
+    """A ready pair of rendered scenes."""
+
+    name: str
+    title: str
+
+
+class SamplePair(BaseModel):
+    """A sample, now kept like two uploaded images, with key-points that both pictures show."""
+
+    source: ImageInfo
+    target: ImageInfo
+    points: list[Point] = Field(description="Key-points in the source.")
+    truth: list[Point] = Field(description="The same key-points in the target.")
+    point_names: list[str]
+
+
+class Health(BaseModel):
+    """The server answers."""
+
+    status: Literal["ok"]
+    version: str
+    images: int = Field(description="How many images are kept now.")
+
+
+class Problem(BaseModel):
+    """Every answer that is not a success."""
+
+    detail: str = Field(description="One sentence for a person.")
+    code: str = Field(description="The kind of problem, for programs; `image-gone` means: upload again.")

@@ -1,0 +1,102 @@
+"""Uploaded images, reachable by an unguessable token only, the least recently used dropped first."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from simsc.web.failures import ImageGone
+
+if TYPE_CHECKING:
+    from simsc.matcher import EncodedImage
+
+KEPT = 2  # the pair in use stays, however small the budget
+
+
+@dataclass
+class StoredImage:
+    """One image of one user.
+
+    Attributes:
+        id: the token; who does not know it cannot reach the image.
+        name: for people, and for exported files.
+        pixels: ``(H, W, 3)`` uint8.
+        encodings: what the models that were asked said about it, by label.
+    """
+
+    id: str
+    name: str
+    pixels: np.ndarray
+    encodings: dict[str, EncodedImage] = field(default_factory=dict)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """``(height, width)``."""
+        return self.pixels.shape[0], self.pixels.shape[1]
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that pixels and features take."""
+        return self.pixels.nbytes + sum(_feature_bytes(each) for each in list(self.encodings.values()))
+
+
+class ImageStore:
+    """A bounded shelf of images.
+
+    Args:
+        max_images: how many are kept at most.
+        max_bytes: how much memory they may take, features included; the two newest are kept in any case.
+
+    >>> store = ImageStore(max_images=2, max_bytes=1000)
+    >>> first = store.put(np.zeros((2, 2, 3), np.uint8), "one")
+    >>> store.get(first.id).name
+    'one'
+    """
+
+    def __init__(self, max_images: int, max_bytes: int) -> None:
+        self.max_images, self.max_bytes = max(max_images, KEPT), max_bytes
+        self._images: OrderedDict[str, StoredImage] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._images)
+
+    def put(self, pixels: np.ndarray, name: str) -> StoredImage:
+        """Keep an image under a new token."""
+        image = StoredImage(secrets.token_urlsafe(18), name, pixels)
+        with self._lock:
+            self._images[image.id] = image
+        self.trim()
+        return image
+
+    def get(self, image_id: str) -> StoredImage:
+        """The image of a token, which is now the most recently used one."""
+        with self._lock:
+            if image_id not in self._images:
+                raise ImageGone(image_id)
+            self._images.move_to_end(image_id)
+            return self._images[image_id]
+
+    def drop(self, image_id: str) -> None:
+        """Forget an image."""
+        with self._lock:
+            if self._images.pop(image_id, None) is None:
+                raise ImageGone(image_id)
+
+    def trim(self) -> None:
+        """Drop the least recently used images until the limits hold; features may have been added since."""
+        with self._lock:
+            total = sum(image.nbytes for image in self._images.values())
+            while len(self._images) > KEPT and (len(self._images) > self.max_images or total > self.max_bytes):
+                _, oldest = self._images.popitem(last=False)
+                total -= oldest.nbytes
+
+
+def _feature_bytes(encoded: EncodedImage) -> int:
+    parts = [part for part in (encoded.features, encoded.flipped) if part is not None]
+    return sum(tensor.nbytes for part in parts for tensor in (part.maps, part.beta, *part.layers))

@@ -1,0 +1,96 @@
+"""A server around a network small enough for every test, and images to send to it."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from simsc.matcher import Matcher
+from simsc.models.backbones import from_spec
+from simsc.models.model import SimSC
+from simsc.models.registry import find_backbone
+
+pytest.importorskip("fastapi", reason="the extra 'web' is not installed")
+
+from fastapi.testclient import TestClient
+
+from simsc.web.app import create_app
+from simsc.web.settings import Settings
+
+MODELS = {"first": "resnet50.v1_in1k", "second": "resnet50.tv_in1k"}
+
+
+@pytest.fixture(scope="session")
+def small_matcher() -> Callable[[str], Matcher]:
+    """Loads a small ResNet with random weights of its own for each name, at 128 pixels: 8x8 cells."""
+
+    def load(name: str) -> Matcher:
+        spec = find_backbone(name)
+        sizes = {"depths": (1, 1, 1), "hidden_sizes": (16, 32, 64), "embedding_size": 8}
+        spec = replace(spec, settings={**spec.settings, **sizes}, channels=64, blocks=3, input_size=128)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(len(name) + sum(name.encode()))
+            model = SimSC(from_spec(spec), temperature="mlp", trainable="none")
+        return Matcher(model, device="cpu")
+
+    return load
+
+
+@pytest.fixture
+def settings() -> Settings:
+    return Settings(models=MODELS, max_upload=2**20, max_pixels=500_000, max_images=6)
+
+
+@pytest.fixture
+def make_client(small_matcher: Callable[[str], Matcher]) -> Iterator[Callable[..., TestClient]]:
+    clients = []
+
+    def make(settings: Settings, host: str = "localhost", **options: Any) -> TestClient:
+        clients.append(TestClient(create_app(settings, small_matcher), base_url=f"http://{host}", **options))
+        return clients[-1]
+
+    yield make
+    for client in clients:
+        client.close()
+
+
+@pytest.fixture
+def client(make_client: Callable[..., TestClient], settings: Settings) -> TestClient:
+    return make_client(settings)
+
+
+def picture(seed: int = 0, size: tuple[int, int] = (60, 80)) -> np.ndarray:
+    """Smooth random colours ``(H, W, 3)``."""
+    coarse = np.random.default_rng(seed).integers(0, 256, (6, 8, 3), dtype=np.uint8)
+    return np.asarray(Image.fromarray(coarse).resize((size[1], size[0]), Image.Resampling.BICUBIC))
+
+
+def encode(pixels: np.ndarray, form: str = "PNG") -> bytes:
+    stream = io.BytesIO()
+    Image.fromarray(pixels).save(stream, form)
+    return stream.getvalue()
+
+
+@pytest.fixture
+def image_file() -> Callable[..., bytes]:
+    """The bytes of an image file: ``image_file(seed, size, form)``."""
+    return lambda seed=0, size=(60, 80), form="PNG": encode(picture(seed, size), form)
+
+
+@pytest.fixture
+def send(client: TestClient, image_file: Callable[..., bytes]) -> Callable[..., str]:
+    """Upload an image and give its token."""
+
+    def upload(seed: int = 0, size: tuple[int, int] = (60, 80), to: TestClient = client) -> str:
+        answer = to.post("/api/images", files={"file": ("picture.png", image_file(seed, size))})
+        assert answer.status_code == 201, answer.text
+        return answer.json()["id"]
+
+    return upload

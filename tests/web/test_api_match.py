@@ -1,0 +1,201 @@
+"""The API does what the matcher does, at any temperature."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from simsc.matching.localize import LOCALIZERS, localize
+from simsc.web.schemas import LocalizerName
+
+
+def ask(client, source, target, points, **options):
+    answer = client.post("/api/match", json={"source": source, "target": target, "points": points, **options})
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+POINTS = [[10.0, 12.0], [70.5, 40.25], [0.0, 59.0]]
+
+
+def test_the_answer_is_that_of_the_matcher(client, send, image_file, small_matcher) -> None:
+    source, target = send(0), send(1, (90, 50))
+    answer = ask(client, source, target, POINTS)
+    expected = small_matcher("resnet50.v1_in1k").match(image_file(0), image_file(1, (90, 50)), POINTS)
+    found = [match["target"] for match in answer["matches"]]
+    np.testing.assert_allclose(found, expected.points, atol=2e-3)
+    np.testing.assert_allclose([m["confidence"] for m in answer["matches"]], expected.confidence, atol=1e-5)
+    np.testing.assert_allclose([m["cycle_error"] for m in answer["matches"]], expected.cycle_error, atol=2e-3)
+    assert answer["temperature"] == pytest.approx(expected.temperature)
+    assert answer["learned"]
+    assert answer["target"] == {"width": 50, "height": 90}
+    assert answer["model"] == "first"
+
+
+def test_an_image_matches_itself_when_sharp(client, send) -> None:
+    image = send(0)
+    answer = ask(client, image, image, [[42.0, 33.0]], temperature=1e-3, localizer="window-soft-argmax")
+    np.testing.assert_allclose(answer["matches"][0]["target"], [42.0, 33.0], atol=6)
+    assert answer["temperature"] == pytest.approx(1e-3)
+    assert answer["model_temperature"] > 0.1
+
+
+@pytest.mark.parametrize("localizer", list(LOCALIZERS))
+def test_scores_give_the_match_at_any_temperature(client, send, localizer: str) -> None:
+    """What the page does with its slider: the similarities are enough."""
+    import torch
+
+    source, target = send(0), send(1)
+    similarities = ask(client, source, target, [[20.0, 20.0]], scores=True)["matches"][0]["scores"]
+    assert np.abs(similarities).max() <= 1 + 1e-4
+    at = ask(client, source, target, [[20.0, 20.0]], temperature=0.05, localizer=localizer)
+    cells = localize(torch.tensor(similarities)[None, None] / 0.05, localizer)[0, 0].numpy()
+    pixels = (cells + 0.5) * np.array([80, 60]) / 8 - 0.5
+    np.testing.assert_allclose(at["matches"][0]["target"], pixels, atol=0.05)
+    assert at["cells"] == {"width": 8, "height": 8}
+
+
+def test_confidence_falls_as_the_temperature_rises(client, send) -> None:
+    source, target = send(0), send(1)
+    confidences = [
+        ask(client, source, target, [[30, 30]], temperature=t)["matches"][0]["confidence"] for t in (0.001, 0.05, 1)
+    ]
+    assert confidences == sorted(confidences, reverse=True)
+    assert confidences[0] > 2 * confidences[2]
+
+
+def test_models_differ_and_only_offered_ones_are_loaded(client, send) -> None:
+    source, target = send(0), send(1)
+    listed = client.get("/api/models").json()
+    assert [(model["name"], model["default"]) for model in listed] == [("first", True), ("second", False)]
+    found = [ask(client, source, target, POINTS, model=name)["matches"] for name in ("first", "second")]
+    assert found[0] != found[1]
+    refused = client.post(
+        "/api/match", json={"source": source, "target": target, "points": POINTS, "model": "/etc/passwd"}
+    )
+    assert refused.status_code == 404
+    assert "first, second" in refused.json()["detail"]
+
+
+def test_each_image_is_encoded_once_per_model(client, send, monkeypatch) -> None:
+    from simsc.matcher import Matcher
+
+    seen = []
+    encode = Matcher.encode
+    monkeypatch.setattr(Matcher, "encode", lambda self, image: seen.append(1) or encode(self, image))
+    source, target = send(0), send(1)
+    assert client.post(f"/api/images/{source}/encode").status_code == 204
+    for _ in range(3):
+        ask(client, source, target, POINTS)
+    assert len(seen) == 2
+    ask(client, source, target, POINTS, model="second")
+    assert len(seen) == 4
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "words"),
+    [
+        ({"points": [[80.0, 5.0]]}, 400, "outside of the source image of 80x60 pixels"),
+        ({"points": []}, 422, "points"),
+        ({"points": [[1.0]]}, 422, "points.0"),
+        ({"points": [[1.0, 2.0]] * 501}, 422, "points"),
+        ({"points": [[1.0, 2.0]] * 65, "scores": True}, 400, "at most 64 points"),
+        ({"points": [["x", 2]]}, 422, "points.0.0"),
+        ({"temperature": 0}, 422, "temperature"),
+        ({"localizer": "agrmax"}, 422, "localizer"),
+        ({"pionts": [[1, 1]]}, 422, "pionts"),
+    ],
+)
+def test_senseless_requests_are_refused_in_one_sentence(client, send, change, status, words) -> None:
+    request = {"source": send(0), "target": send(1), "points": [[1.0, 1.0]]} | change
+    answer = client.post("/api/match", json=request)
+    assert answer.status_code == status
+    assert words in answer.json()["detail"]
+
+
+def test_not_a_number_is_refused(client, send) -> None:
+    body = json.dumps({"source": send(0), "target": send(1), "points": [[float("nan"), 1.0]]})
+    answer = client.post("/api/match", content=body, headers={"content-type": "application/json"})
+    assert answer.status_code == 422
+    assert "finite" in answer.json()["detail"]
+
+
+def test_two_files_in_one_request_keep_nothing(client, image_file, send) -> None:
+    files = {"source": ("a.png", image_file(0)), "target": ("b.png", image_file(1))}
+    answer = client.post("/api/match-images", files=files, data={"points": json.dumps(POINTS), "temperature": "0.05"})
+    assert answer.status_code == 200, answer.text
+    assert client.get("/api/health").json()["images"] == 0
+    kept = ask(client, send(0), send(1), POINTS, temperature=0.05)
+    assert answer.json()["matches"] == kept["matches"]
+    wrong = client.post("/api/match-images", files=files, data={"points": "[[1,"})
+    assert wrong.status_code == 422
+    none = client.post("/api/match-images", files=files, data={"points": "[]"})
+    assert none.status_code == 400
+
+
+def test_warp_has_the_shape_of_the_target_and_is_clear_where_matches_do_not_lead_back(client, send) -> None:
+    source, target = send(0), send(1, (90, 50))
+    request = {"source": source, "target": target}
+    answer = client.post("/api/warp", json=request)
+    assert answer.headers["content-type"] == "image/png"
+    image = Image.open(io.BytesIO(answer.content))
+    assert image.size == (50, 90)
+    assert set(np.unique(np.asarray(image)[..., 3])) <= {0, 255}
+    whole = Image.open(io.BytesIO(client.post("/api/warp", json={**request, "consistent": False}).content))
+    assert whole.mode == "RGB"
+
+
+def test_warp_of_a_large_image_is_reduced(make_client, settings, send) -> None:
+    from dataclasses import replace
+
+    client = make_client(replace(settings, max_pixels=4_000_000, max_upload=20 * 2**20))
+    source, target = send(0, to=client), send(1, (1000, 2048), to=client)
+    image = Image.open(io.BytesIO(client.post("/api/warp", json={"source": source, "target": target}).content))
+    assert image.size == (1024, 500)
+
+
+def test_exports(client, send) -> None:
+    request = {"source": send(0), "target": send(1), "points": POINTS, "temperature": 0.05}
+    matches = ask(client, **request)["matches"]
+    plain = client.post("/api/export/json", json=request)
+    assert 'filename="matches.json"' in plain.headers["content-disposition"]
+    assert [match["target"] for match in plain.json()["matches"]] == [match["target"] for match in matches]
+    coco = client.post("/api/export/coco", json=request).json()
+    assert [len(each["keypoints"]) for each in coco["annotations"]] == [9, 9]
+    assert coco["annotations"][1]["keypoints"][:2] == matches[0]["target"]
+    assert coco["images"][0] == {"id": 1, "file_name": "picture.png", "width": 80, "height": 60}
+    drawn = Image.open(io.BytesIO(client.post("/api/export/png", json=request).content))
+    assert drawn.format == "PNG"
+    assert drawn.width > drawn.height
+    assert client.post("/api/export/exe", json=request).status_code == 422
+
+
+def test_exported_coco_is_read_as_a_data_set(client, send, tmp_path) -> None:
+    from simsc.data.coco import keypoints_of
+
+    request = {"source": send(0), "target": send(1), "points": POINTS}
+    coco = client.post("/api/export/coco", json=request).json()
+    points, present = keypoints_of(coco["annotations"][0], 3, "export")
+    np.testing.assert_allclose(points[present], POINTS)
+
+
+def test_localizers_of_the_api_are_those_of_the_package() -> None:
+    assert set(LocalizerName.__args__) == set(LOCALIZERS)
+
+
+def test_samples_are_pairs_with_known_points(client) -> None:
+    listed = client.get("/api/samples").json()
+    assert "car" in [sample["name"] for sample in listed]
+    answer = client.post("/api/samples/chair")
+    assert answer.status_code == 201
+    pair = answer.json()
+    assert len(pair["points"]) == len(pair["truth"]) == len(pair["point_names"]) >= 3
+    answer = ask(client, pair["source"]["id"], pair["target"]["id"], pair["points"])
+    assert len(answer["matches"]) == len(pair["points"])
+    thumbnail = Image.open(io.BytesIO(client.get("/api/samples/chair/target").content))
+    assert max(thumbnail.size) == 128
+    assert client.post("/api/samples/unicorn").json()["code"] == "not-found"
