@@ -7,66 +7,18 @@ from functools import cached_property
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from simsc.coordinates import Convention, Size, cell_grid, resize_points
+from simsc.coordinates import Size
 from simsc.errors import DataError
 from simsc.images import check_pixels
 from simsc.matcher.encoded import EncodedImage
-from simsc.matcher.pairing import PairScorer, from_cells
+from simsc.matcher.half_flow import CYCLE_SHARE, HalfFlow, match_half
+from simsc.matcher.pairing import PairScorer
 from simsc.matcher.results import upsample
-from simsc.matching.dense import dense_match
 from simsc.matching.scores import sample_map
 from simsc.models.model import SimSC
 
-CYCLE_SHARE = 0.1
-"""Default limit of the cycle error, as a share of the larger side: the distance that PCK@0.1 still accepts."""
-
 OUTSIDE = 128  # grey, where a warped pixel has no counterpart
-
-
-@dataclass(frozen=True)
-class HalfFlow:
-    """One direction: a grid over image A, and where its places lie in image B.
-
-    Positions are kept as shifts from the same relative place in B, so that between and beyond the grid's centres
-    they go on as a translation.
-
-    Attributes:
-        shift: ``(h, w, 2)`` pixels of B.
-        confidence: ``(h, w)``.
-        cycle_error: ``(h, w)`` pixels of A.
-        size: ``(height, width)`` of A as shown.
-        other: ``(height, width)`` of B as shown.
-        convention: see :mod:`simsc.coordinates`.
-    """
-
-    shift: np.ndarray
-    confidence: np.ndarray
-    cycle_error: np.ndarray
-    size: Size
-    other: Size
-    convention: Convention = "center"
-
-    def dense(self) -> np.ndarray:
-        """Positions in B of all pixels of A: ``(height, width, 2)`` float32 xy, inside of B."""
-        rows, columns = np.mgrid[: self.size[0], : self.size[1]]
-        pixels = np.stack([columns, rows], axis=-1).astype(np.float32)
-        return self._inside(self._start(pixels) + upsample(self.shift, self.size, self.convention))
-
-    def at(self, points: np.ndarray) -> np.ndarray:
-        """Positions in B of points ``(n, 2)`` of A."""
-        grid = self.shift.shape[0], self.shift.shape[1]
-        cells = torch.from_numpy(resize_points(points, self.size, grid, self.convention))
-        maps = torch.from_numpy(self.shift).permute(2, 0, 1)[None]
-        return self._inside(self._start(points) + sample_map(maps, cells[None])[0].numpy())
-
-    def _start(self, points: np.ndarray) -> np.ndarray:
-        return resize_points(points, self.size, self.other, self.convention)
-
-    def _inside(self, points: np.ndarray) -> np.ndarray:
-        limit = np.asarray((self.other[1] - 1, self.other[0] - 1), dtype=points.dtype)
-        return points.clip(0, limit)
 
 
 @dataclass(frozen=True)
@@ -149,44 +101,19 @@ def dense_flow(
     *,
     localizer: str,
     density: int = 1,
+    smooth: float = 0.0,
     max_cycle: float | None = None,
 ) -> DenseFlow:
     """Match two encoded images densely in both directions; see :meth:`simsc.matcher.Matcher.dense`."""
     there, back = PairScorer(model, source, target), PairScorer(model, target, source)
     temperature = float(source.features.temperature * target.features.temperature)
     limit = CYCLE_SHARE * max(target.size) if max_cycle is None else max_cycle
-    return DenseFlow(
-        backward=_half(target, source, back, there, localizer, density),
-        forward=_half(source, target, there, back, localizer, density),
-        temperature=temperature,
-        max_cycle=limit,
+    halves = (
+        match_half(target, source, back, there, localizer, density),
+        match_half(source, target, there, back, localizer, density),
     )
-
-
-def _half(
-    first: EncodedImage, second: EncodedImage, there: PairScorer, back: PairScorer, localizer: str, density: int
-) -> HalfFlow:
-    queries = _queries(first, density)
-    match = dense_match(first.features, second.features, queries, score_maps=there, localizer=localizer)
-    returned = dense_match(second.features, first.features, match.points, score_maps=back, localizer=localizer)
-    places = from_cells(first, queries)
-    start = resize_points(places, first.size, second.size, first.frame.convention)
-    return HalfFlow(
-        shift=(from_cells(second, match.points[0]) - start),
-        confidence=match.confidence[0].cpu().numpy(),
-        cycle_error=np.linalg.norm(from_cells(first, returned.points[0]) - places, axis=-1),
-        size=first.size,
-        other=second.size,
-        convention=first.frame.convention,
-    )
-
-
-def _queries(image: EncodedImage, density: int) -> Tensor:
-    """``(h * density, w * density, 2)`` in cells: a regular grid over the image."""
-    height, width = image.features.map_size
-    fine = height * density, width * density
-    grid = cell_grid(fine, device=image.features.maps.device)
-    return resize_points(grid, fine, (height, width), image.frame.convention).unflatten(0, fine)
+    backward, forward = (half.smoothed(smooth * density) if smooth else half for half in halves)
+    return DenseFlow(backward, forward, temperature, limit)
 
 
 def _sample(values: np.ndarray, places: np.ndarray) -> np.ndarray:

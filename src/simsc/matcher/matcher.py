@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -15,10 +14,10 @@ from simsc.errors import ConfigError, unknown_name
 from simsc.images import read_image
 from simsc.matcher.encoded import EncodedImage, Encoder, ImageLike, View, encode_images
 from simsc.matcher.flow import DenseFlow, dense_flow
+from simsc.matcher.inference import inference_copy, pick_device
 from simsc.matcher.pairing import check_query, find_points, to_cells
 from simsc.matcher.results import MatchResult
 from simsc.matching.localize import LOCALIZERS
-from simsc.models.folding import fold_batchnorm
 from simsc.models.model import SimSC
 
 RUNTIMES = ("torch", "onnx")
@@ -82,6 +81,11 @@ class Matcher:
         return self._encode([image])[0]
 
     @torch.inference_mode()
+    def encode_many(self, images: Sequence[ImageLike | EncodedImage]) -> list[EncodedImage]:
+        """:meth:`encode` for several images, those of equal input size in one batch."""
+        return self._encode(list(images))
+
+    @torch.inference_mode()
     def match(
         self,
         source: ImageLike | EncodedImage,
@@ -128,6 +132,7 @@ class Matcher:
         target: ImageLike | EncodedImage,
         *,
         density: int = 1,
+        smooth: float = 0.0,
         max_cycle: float | None = None,
     ) -> DenseFlow:
         """For every pixel of the target where it comes from in the source, with confidence and cycle error.
@@ -135,12 +140,16 @@ class Matcher:
         Args:
             source, target: the images.
             density: queries per cell along each side; between them positions are interpolated.
+            smooth: average neighbouring shifts with a Gaussian of so many cells, weighted by their confidence and
+                cycle error; 0 leaves each match as it is, 1.5 makes warped pictures calm.
             max_cycle: limit of the cycle mask in pixels of the target; None for a tenth of its larger side.
         """
-        if density < 1:
-            raise ConfigError(f"density = {density} is not allowed: 1 or more queries per cell")
+        if density < 1 or smooth < 0:
+            raise ConfigError(f"density = {density} and smooth = {smooth}: expected at least 1 and at least 0")
         first, second = self._encode([source, target])
-        return dense_flow(self.model, first, second, localizer=self.localizer, density=density, max_cycle=max_cycle)
+        return dense_flow(
+            self.model, first, second, localizer=self.localizer, density=density, smooth=smooth, max_cycle=max_cycle
+        )
 
     def _match(
         self,
@@ -188,27 +197,3 @@ class Matcher:
 
             return cached_encoder(self.model)
         raise ConfigError(unknown_name("runtime", runtime, RUNTIMES))
-
-
-def inference_copy(model: SimSC) -> SimSC:
-    """A copy for inference: BatchNorm folded, evaluation mode, no gradients."""
-    folded = fold_batchnorm(model.backbone)
-    # The memo makes the copy take the folded backbone in the place of the original one.
-    fast = copy.deepcopy(model, {id(model.backbone): folded}).eval()
-    return fast.requires_grad_(False)
-
-
-def pick_device(name: str = "auto") -> torch.device:
-    """``auto`` takes CUDA, then Apple's, then the CPU.
-
-    >>> pick_device("cpu")
-    device(type='cpu')
-    """
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
-    try:
-        device = torch.device(name)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError):
-        raise ConfigError(f"device '{name}' is not available; allowed: auto, cpu, cuda, mps") from None
-    return device

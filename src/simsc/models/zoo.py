@@ -7,7 +7,7 @@ from pathlib import Path
 from simsc.errors import ConfigError, WeightsError, unknown_name
 from simsc.models.checkpoints import build_model, load_model
 from simsc.models.model import SimSC
-from simsc.models.registry import HUB_PREFIX, list_backbones
+from simsc.models.registry import HUB_PREFIX, find_backbone, list_backbones
 
 DEFAULT = "simsc-resnet50"
 PRETRAINED_TEMPERATURE = 0.03
@@ -43,10 +43,11 @@ def find_model(name: str | Path | None = None) -> Path | None:
         return _best_of(path)
     if path.suffix == _SUFFIX or path.is_file():
         return path
-    if str(name).startswith(HUB_PREFIX) or list_backbones(str(name)):
+    backbones = [alias for entry in map(find_backbone, list_backbones()) for alias in (entry.name, *entry.aliases)]
+    if str(name).startswith(HUB_PREFIX) or str(name) in backbones:
         return None
-    known = [*packaged, *list_backbones()]
-    raise ConfigError(f"{unknown_name('model', str(name), known)}, or the path of a model file or run folder")
+    known = unknown_name("model", str(name), [*packaged, *backbones])
+    raise ConfigError(f"{known}, or the path of a model file or run folder")
 
 
 def packaged_models() -> dict[str, Path]:

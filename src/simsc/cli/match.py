@@ -1,0 +1,113 @@
+"""``simsc match``: where points of one image lie in another."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from simsc.cli.matcher_options import AsJson, Device, Flip, KeepAspect, Model, Runtime, Size, open_matcher
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from simsc.matcher import MatchResult
+
+UNMATCHED = 1
+"""Exit code when a limit was asked for and some point does not pass it."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog='Example: simsc match cat1.jpg cat2.jpg --points "120,88;60,140" --picture out.png')(match)
+
+
+def match(
+    source: Annotated[Path, typer.Argument(help="Image with the points.")],
+    target: Annotated[Path, typer.Argument(help="Image to find them in.")],
+    points: Annotated[str | None, typer.Option(help='Points x,y in pixels of the source: "120,88;60,140".')] = None,
+    points_file: Annotated[Path | None, typer.Option(help="File of points: JSON [[x, y], ...] or lines x,y.")] = None,
+    grid: Annotated[int | None, typer.Option(help="A grid of so many points per side.")] = None,
+    min_confidence: Annotated[float | None, typer.Option(help="Below this a point counts as unmatched.")] = None,
+    max_cycle: Annotated[
+        float | None, typer.Option(help="So does a match that leads back further than so many source pixels.")
+    ] = None,
+    picture: Annotated[Path | None, typer.Option(help="Draw the matches into this image file.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the matches as JSON.")] = None,
+    model: Model = None,
+    size: Size = None,
+    keep_aspect: KeepAspect = False,
+    flip: Flip = False,
+    device: Device = "auto",
+    runtime: Runtime = "torch",
+    as_json: AsJson = False,
+) -> None:
+    """Find points of one image in another one.
+
+    Exit code 0: all points matched; 1: some are below --min-confidence or beyond --max-cycle; 2: an error.
+    """
+    from simsc.images import read_image
+
+    first, second = read_image(source), read_image(target)
+    query = _query(points, points_file, grid, (first.shape[0], first.shape[1]))
+    matcher = open_matcher(model, size, keep_aspect, flip, device, runtime)
+    found = matcher.match(first, second, query, min_confidence=min_confidence, max_cycle=max_cycle)
+    _write(found, source, target, out, as_json)
+    if picture:
+        _draw(picture, first, second, found)
+    if not found.matched.all():
+        raise typer.Exit(UNMATCHED)
+
+
+def _query(points: str | None, points_file: Path | None, grid: int | None, size: tuple[int, int]) -> np.ndarray:
+    from simsc.errors import ConfigError
+    from simsc.matcher.queries import grid_points, parse_points, read_points
+
+    if sum(option is not None for option in (points, points_file, grid)) != 1:
+        raise ConfigError("give the points by exactly one of --points, --points-file and --grid")
+    if points is not None:
+        return parse_points(points)
+    return read_points(points_file) if points_file is not None else grid_points(size, grid or 0)
+
+
+def _write(found: MatchResult, source: Path, target: Path, out: Path | None, as_json: bool) -> None:
+    from simsc.files import write_json
+
+    facts = found.to_dict()
+    facts["source"]["image"], facts["target"]["image"] = str(source), str(target)
+    if out:
+        write_json(out, facts)
+    if as_json:
+        typer.echo(json.dumps(facts))
+    else:
+        _print_table(found)
+
+
+def _print_table(found: MatchResult) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table()
+    for name in ("point", "source x, y", "target x, y", "confidence", "cycle error", "matched"):
+        table.add_column(name, justify="right")
+    rows = zip(found.source_points, found.points, found.confidence, found.cycle_error, found.matched, strict=True)
+    for number, (start, end, confidence, error, matched) in enumerate(rows, start=1):
+        table.add_row(
+            str(number), _place(start), _place(end), f"{confidence:.2f}", f"{error:.1f} px", "yes" if matched else "no"
+        )
+    console = Console()
+    console.print(table)
+    console.print(f"effective temperature {found.temperature:.4f}", highlight=False)
+
+
+def _place(point: np.ndarray) -> str:
+    return f"{point[0]:.1f}, {point[1]:.1f}"
+
+
+def _draw(path: Path, source: np.ndarray, target: np.ndarray, found: MatchResult) -> None:
+    from simsc.pictures import draw_matches, save_picture
+
+    kept = found.matched
+    save_picture(draw_matches(source, target, found.source_points[kept], found.points[kept]), path)
