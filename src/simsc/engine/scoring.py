@@ -13,6 +13,7 @@ from simsc.coordinates import Size, resize_boxes
 from simsc.engine.predictions import Prediction
 from simsc.errors import DataError
 from simsc.frames import Frame
+from simsc.metrics.counts import count_pck, summarize
 from simsc.metrics.pck import ALPHAS, Threshold, threshold_base
 from simsc.metrics.protocols import Protocol
 
@@ -28,8 +29,6 @@ def score(
         threshold: the data set's base, ``img``, ``kps`` or ``bbox``.
         alphas: fractions of the base.
     """
-    from simsc.metrics.metric import PCK
-
     if not predictions:
         raise DataError("there are no predictions to score")
     frames = [_measuring_frame(item, protocol) for item in predictions]
@@ -45,13 +44,13 @@ def score(
         boxes=_boxes(predictions, frames) if threshold == "bbox" else None,
     )
     categories = [item.category for item in predictions]
-    metric = PCK(categories, alphas, protocol.strict)
-    metric.update(predicted, truth, mask, base, categories)
+    known = sorted(set(categories))
+    counts = count_pck(predicted, truth, mask, base, categories, known, alphas, protocol.strict)
     temperatures = np.array([item.temperature for item in predictions])
     return {
         "protocol": protocol.name,
         "threshold": threshold,
-        **metric.compute(),
+        **summarize(counts, known, alphas),
         "temperature": {"mean": float(temperatures.mean()), "std": float(temperatures.std())},
     }
 

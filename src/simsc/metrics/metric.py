@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric
 
-from simsc.errors import ConfigError, unknown_name
-from simsc.metrics.pck import ALPHAS, correct_points
+from simsc.metrics.counts import PCKCounts, count_pck, summarize
+from simsc.metrics.pck import ALPHAS
 
 
 class PCK(Metric):
@@ -50,35 +50,11 @@ class PCK(Metric):
 
     def update(self, predicted: Tensor, truth: Tensor, mask: Tensor, base: Tensor, category: Sequence[str]) -> None:
         """Count a batch of pairs; pairs without a valid point are left out."""
-        index = torch.tensor([self._index(name) for name in category], device=self.pairs.device)
-        correct = correct_points(predicted, truth, mask, base, self.alphas, self.strict).sum(dim=1).double()
-        points = mask.sum(dim=1).double()
-        seen = points > 0
-        rates = correct / points.clamp(min=1)[:, None]
-        self.pair_rates.index_add_(0, index, rates.to(self.pairs.device))
-        self.correct.index_add_(0, index, correct.to(self.pairs.device))
-        self.points.index_add_(0, index, points.to(self.pairs.device))
-        self.pairs.index_add_(0, index, seen.double().to(self.pairs.device))
+        counts = count_pck(predicted, truth, mask, base, category, self.categories, self.alphas, self.strict)
+        for name, value in counts._asdict().items():
+            getattr(self, name).add_(value.to(self.pairs.device))
 
     def compute(self) -> dict[str, Any]:
         """All figures, in percent."""
-        return {
-            "per_image": self._percent(self.pair_rates.sum(0), self.pairs.sum()),
-            "per_point": self._percent(self.correct.sum(0), self.points.sum()),
-            "per_category": {
-                name: self._percent(self.pair_rates[i], self.pairs[i])
-                for i, name in enumerate(self.categories)
-                if self.pairs[i] > 0
-            },
-            "pairs": int(self.pairs.sum()),
-            "points": int(self.points.sum()),
-        }
-
-    def _percent(self, part: Tensor, whole: Tensor) -> dict[float, float]:
-        values = (100 * part / whole).tolist()
-        return dict(zip(self.alphas, values, strict=True))
-
-    def _index(self, category: str) -> int:
-        if category not in self.categories:
-            raise ConfigError(unknown_name("category", category, self.categories))
-        return self.categories.index(category)
+        counts = PCKCounts(self.pair_rates, self.correct, self.pairs, self.points)
+        return summarize(counts, self.categories, self.alphas)
