@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from simsc.cli import data, demo, evaluate, experiment, match, models, serve, train, warp
+from simsc.cli import data, demo, evaluate, experiment, match, models, serve, train, transfer, warp
 from simsc.errors import SimscError
 
 app = typer.Typer(
@@ -24,6 +24,7 @@ train.register(app)
 evaluate.register(app)
 experiment.register(app)
 match.register(app)
+transfer.register(app)
 warp.register(app)
 serve.register(app)
 

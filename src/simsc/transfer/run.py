@@ -1,0 +1,142 @@
+"""Labels of one image carried over to a folder of images: resumable, and no bad image stops the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from simsc.errors import ConfigError, DataError, SimscError, unknown_name
+from simsc.files import sha256, write_json
+from simsc.images import read_image
+from simsc.matcher import Matcher
+from simsc.transfer.journal import Journal
+from simsc.transfer.move import Mover
+from simsc.transfer.reading import read_instances
+from simsc.transfer.writing import Labelled, to_coco, to_labelme
+
+FORMATS = ("coco", "labelme")
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a transfer.
+
+    Attributes:
+        written: files that hold the labels.
+        done: number of images with labels, those of an earlier, interrupted run included.
+        resumed: how many of them an earlier run had done.
+        failed: reason by image.
+    """
+
+    written: list[Path]
+    done: int
+    resumed: int
+    failed: dict[str, str]
+
+
+def transfer(
+    matcher: Matcher,
+    source: str | Path,
+    annotations: str | Path,
+    targets: Iterable[str | Path],
+    out: str | Path,
+    *,
+    form: str = "coco",
+    min_confidence: float | None = None,
+    max_cycle: float | None = None,
+    batch_size: int = 8,
+    settings: dict[str, Any] | None = None,
+    progress: Progress | None = None,
+) -> Outcome:
+    """Propagate key-points, boxes and masks from one labelled image to many.
+
+    Args:
+        matcher: finds the points.
+        source, annotations: the labelled image and its labels, see :func:`read_instances`.
+        targets: images, or folders that are searched for images.
+        out: the COCO file, or the folder of labelme files.
+        form: ``coco`` or ``labelme``.
+        min_confidence, max_cycle: key-points beyond these limits are reported as unmatched.
+        batch_size: images per forward pass.
+        settings: what else decides the results, such as the model's name; a journal of others is not continued.
+        progress: told how many images of how many are done.
+    """
+    if form not in FORMATS:
+        raise ConfigError(unknown_name("format", form, FORMATS))
+    pixels = read_image(source)
+    instances = read_instances(annotations, source, (pixels.shape[0], pixels.shape[1]))
+    limits = {"min_confidence": min_confidence, "max_cycle": max_cycle}
+    mover = Mover(matcher, matcher.encode(pixels), instances, **limits)
+    images = find_images(targets)
+    facts = {"source": sha256(source), "annotations": sha256(annotations), **limits, **(settings or {})}
+    journal_path = Path(f"{out}.journal.jsonl")
+    with Journal(journal_path, facts) as journal:
+        resumed = len(journal.done.keys() & set(map(str, images)))
+        failed = _run(mover, images, journal, batch_size, progress)
+    results = [journal.done[str(path)] for path in images if str(path) in journal.done]
+    if form == "coco":
+        write_json(out, to_coco(instances, results))
+        written = [Path(out)]
+    else:
+        written = [_write_labelme(item, Path(out)) for item in results]
+    if not failed:
+        journal_path.unlink()
+    return Outcome(written, len(results), resumed, failed)
+
+
+def find_images(targets: Iterable[str | Path]) -> list[Path]:
+    """All images among files and folders, each once; folders are searched to any depth, in order of names."""
+    endings = {ending for ending, kind in Image.registered_extensions().items() if kind in Image.OPEN}
+    found: dict[Path, None] = {}
+    for target in map(Path, targets):
+        if target.is_dir():
+            inside = (path for path in sorted(target.rglob("*")) if path.suffix.lower() in endings and path.is_file())
+            found.update(dict.fromkeys(inside))
+        else:
+            found[target] = None  # a file that is absent or no image is reported with the failures
+    if not found:
+        raise DataError(f"no images found in {', '.join(map(str, targets)) or 'nothing'}")
+    return list(found)
+
+
+def _run(
+    mover: Mover, images: Sequence[Path], journal: Journal, batch_size: int, progress: Progress | None
+) -> dict[str, str]:
+    """Move the labels to all images that the journal lacks; returns the reasons of failures."""
+    failed: dict[str, str] = {}
+    open_images = [path for path in images if str(path) not in journal.done]
+    finished = len(images) - len(open_images)
+    for start in range(0, len(open_images), batch_size):
+        batch = open_images[start : start + batch_size]
+        for item in _label(mover, batch, failed):
+            journal.add(item)
+        finished += len(batch)
+        if progress:
+            progress(finished, len(images))
+    return failed
+
+
+def _label(mover: Mover, batch: Sequence[Path], failed: dict[str, str]) -> Iterator[Labelled]:
+    loaded: dict[Path, np.ndarray] = {}
+    for path in batch:
+        try:
+            loaded[path] = read_image(path)
+        except (SimscError, OSError, MemoryError) as error:
+            failed[str(path)] = str(error)
+    for path, encoded in zip(loaded, mover.matcher.encode_many(list(loaded.values())), strict=True):
+        yield Labelled(str(path), encoded.size, mover.move(encoded))
+
+
+def _write_labelme(item: Labelled, folder: Path) -> Path:
+    """One file per image; its folders become part of the name, so that equal names do not collide."""
+    path = Path(item.image)
+    parts = [part for part in path.with_suffix(".json").parts if part not in (path.anchor, "..", ".")]
+    file = folder / "__".join(parts)
+    write_json(file, to_labelme(item))
+    return file

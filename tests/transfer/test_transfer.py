@@ -1,0 +1,181 @@
+"""Labels carried over to images whose true correspondence is known."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+from PIL import Image
+
+from simsc.errors import ConfigError, DataError
+from simsc.matcher import Matcher
+from simsc.transfer import Instance, read_instances, transfer
+from simsc.transfer.boxes import box_points, move_box
+from simsc.transfer.run import find_images
+from simsc.transfer.runs import mask_to_runs, runs_to_mask
+
+SHIFT = (-48, -32)  # where a pixel of the source lies in the target, see `scene`
+KEYPOINTS = {"nose": [103.5, 87.5], "ear": [151.5, 119.5]}
+BOX = [96, 80, 176, 144]
+
+
+@pytest.fixture(scope="module")
+def matcher(color_model):
+    return Matcher(color_model, device="cpu")
+
+
+@pytest.fixture
+def scene(tmp_path, mosaic):
+    """A labelled image, and a folder with two shifted views and a file that is no image."""
+    picture = mosaic(20, 20)
+    Image.fromarray(picture[:256, :256]).save(tmp_path / "source.png")
+    mask = np.zeros((256, 256), np.uint8)
+    mask[80:144, 96:176] = 255
+    Image.fromarray(mask).save(tmp_path / "mask.png")
+    labels = {"category": "cat", "keypoints": KEYPOINTS, "box": BOX, "mask": "mask.png"}
+    (tmp_path / "source.json").write_text(json.dumps(labels))
+    (tmp_path / "photos" / "more").mkdir(parents=True)
+    for name in ("a.png", "more/b.png"):
+        Image.fromarray(picture[32:288, 48:304]).save(tmp_path / "photos" / name)
+    (tmp_path / "photos" / "bad.jpg").write_bytes(b"not an image")
+    return tmp_path
+
+
+def run(matcher, scene, **options):
+    return transfer(matcher, scene / "source.png", scene / "source.json", [scene / "photos"], scene / "out", **options)
+
+
+def test_coco_labels_are_shifted_and_a_bad_image_is_listed(matcher, scene):
+    outcome = run(matcher, scene)
+    assert outcome.done == 2
+    assert list(outcome.failed) == [str(scene / "photos" / "bad.jpg")]
+    found = json.loads((scene / "out").read_text())
+    assert found["categories"][0]["keypoints"] == ["nose", "ear"]
+    assert len(found["annotations"]) == 2
+    annotation = found["annotations"][0]
+    points = np.array(annotation["keypoints"]).reshape(2, 3)
+    np.testing.assert_allclose(points[:, :2], np.array(list(KEYPOINTS.values())) + SHIFT, atol=0.1)
+    assert (points[:, 2] == 2).all()
+    np.testing.assert_allclose(annotation["bbox"], [48, 48, 80, 64], atol=8)  # half a cell
+    expected = np.zeros((256, 256), bool)
+    expected[48:112, 48:128] = True
+    moved = runs_to_mask(annotation["segmentation"])
+    assert (moved & expected).sum() / (moved | expected).sum() > 0.8
+    assert 0.9 < annotation["score"] <= 1
+
+
+def test_labelme_files_can_be_read_back(matcher, scene):
+    outcome = run(matcher, scene, form="labelme")
+    assert len(outcome.written) == 2
+    (thing,) = read_instances(outcome.written[0], "a.png", (256, 256))
+    assert thing.category == "cat"
+    np.testing.assert_allclose(thing.keypoints["ear"], np.array(KEYPOINTS["ear"]) + SHIFT, atol=0.1)
+    np.testing.assert_allclose(thing.box, [48, 48, 128, 112], atol=8)
+    assert thing.mask.sum() > 3000
+
+
+def test_coco_files_can_be_read_back(matcher, scene):
+    run(matcher, scene)
+    (thing,) = read_instances(scene / "out", "b.png", (256, 256))
+    np.testing.assert_allclose(thing.keypoints["nose"], np.array(KEYPOINTS["nose"]) + SHIFT, atol=0.1)
+    assert thing.mask.shape == (256, 256)
+
+
+def test_an_interrupted_transfer_goes_on_where_it_stopped(matcher, scene):
+    def stop(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(matcher, scene, batch_size=1, progress=stop)
+    journal = scene / "out.journal.jsonl"
+    with journal.open("a") as stream:
+        stream.write('{"image": "cut o')  # a line that was being written
+    (scene / "photos" / "bad.jpg").unlink()
+    outcome = run(matcher, scene)
+    assert (outcome.done, outcome.resumed, outcome.failed) == (2, 1, {})
+    assert not journal.exists()
+
+
+def test_a_journal_of_other_settings_is_refused(matcher, scene):
+    run(matcher, scene)  # one image fails, so the journal stays
+    with pytest.raises(ConfigError, match="min_confidence"):
+        run(matcher, scene, min_confidence=0.5)
+
+
+def test_unmatched_keypoints_have_visibility_zero(matcher, scene):
+    run(matcher, scene, min_confidence=1.1)
+    annotation = json.loads((scene / "out").read_text())["annotations"][0]
+    assert annotation["keypoints"] == [0] * 6
+    assert annotation["num_keypoints"] == 0
+    assert min(annotation["keypoint_scores"]) > 0.9
+
+
+def test_labelme_shapes_of_one_group_are_one_thing(tmp_path):
+    shapes = [
+        {"label": "eye", "points": [[3, 4]], "shape_type": "point", "group_id": 1},
+        {"label": "cat", "points": [[9, 8], [1, 2]], "shape_type": "rectangle", "group_id": 1},
+        {"label": "dog", "points": [[0, 0], [4, 0], [4, 4], [0, 4]], "shape_type": "polygon", "group_id": None},
+        {"label": "tail", "points": [[5, 5]], "shape_type": "point", "group_id": None},
+    ]
+    (tmp_path / "l.json").write_text(json.dumps({"shapes": shapes}))
+    cat, dog, loose = read_instances(tmp_path / "l.json", "x.jpg", (10, 10))
+    assert cat == Instance("cat", {"eye": (3.0, 4.0)}, (1.0, 2.0, 9.0, 8.0))
+    assert dog.category == "dog"
+    assert dog.mask.sum() == 25
+    assert loose.keypoints == {"tail": (5.0, 5.0)}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "cannot be read"),
+        ("[1]", "not of the form"),
+        ('{"shapes": []}', "holds no"),
+        ('{"keypoint": {}}', "unknown key 'keypoint'"),
+        ('{"shapes": [{"shape_type": "circle", "points": []}]}', "circle"),
+        ('{"keypoints": {"nose": [1]}}', "not of the form"),
+    ],
+)
+def test_bad_annotations_are_named(tmp_path, text, message):
+    (tmp_path / "l.json").write_text(text)
+    with pytest.raises(DataError, match=message):
+        read_instances(tmp_path / "l.json", "x.jpg", (10, 10))
+
+
+@pytest.mark.parametrize(
+    "labels", [{"keypoints": {"nose": [300, 2]}}, {"box": [300, 0, 310, 5]}, {"box": [5, 5, 5, 9]}]
+)
+def test_labels_outside_of_the_image_are_refused(matcher, scene, labels):
+    (scene / "source.json").write_text(json.dumps(labels))
+    with pytest.raises(DataError, match="outside"):
+        run(matcher, scene)
+
+
+def test_targets_are_found_once_and_absence_is_named(scene):
+    photos = scene / "photos"
+    assert find_images([photos / "a.png", photos]) == [photos / "a.png", photos / "bad.jpg", photos / "more" / "b.png"]
+    (scene / "empty").mkdir()
+    with pytest.raises(DataError, match="no images found"):
+        find_images([scene / "empty"])
+
+
+@given(st.floats(0.5, 2), st.floats(-5, 20), st.booleans())
+def test_a_box_follows_scale_shift_and_mirror_despite_stray_matches(scale, shift, mirrored):
+    box = (20.0, 30.0, 60.0, 50.0)
+    start = box_points(box, (200, 200))
+    factor = np.array([-scale if mirrored else scale, scale])
+    offset = np.array([150.0 if mirrored else shift + 10, shift])
+    end = (start + 0.5) * factor + offset - 0.5
+    end[::5] = 0  # every fifth match is wrong
+    edges = np.array([box[:2], box[2:]]) * factor + offset
+    expected = np.concatenate([edges.min(axis=0), edges.max(axis=0)]).clip(0, 200)
+    np.testing.assert_allclose(move_box(box, start, end, (200, 200)), expected, atol=1e-6)
+
+
+@given(arrays.arrays(bool, arrays.array_shapes(min_dims=2, max_dims=2, max_side=6)))
+def test_run_lengths_keep_the_mask(mask):
+    np.testing.assert_array_equal(runs_to_mask(mask_to_runs(mask)), mask)
