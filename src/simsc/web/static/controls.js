@@ -2,13 +2,12 @@
 
 import { peak, spread } from "./distribution.js";
 import { paint } from "./stage.js";
+import { byId } from "./state.js";
 
 const LOW = 0.005;
 const HIGH = 1;
 const STEPS = 1000;
 const BARS = 40;
-
-export const byId = (id) => document.getElementById(id);
 
 export function toTemperature(position) {
   return LOW * (HIGH / LOW) ** (position / STEPS);
@@ -50,21 +49,21 @@ export function showDistribution(point, probabilities) {
   }
   const cells = probabilities.flat().sort((a, b) => b - a);
   while (chart.children.length < BARS) chart.append(document.createElement("span"));
-  [...chart.children].forEach((bar, index) => (bar.style.height = `${100 * (cells[index] ?? 0)}%`));
+  [...chart.children].forEach((bar, index) => (bar.style.height = `${(100 * (cells[index] ?? 0)) / cells[0]}%`));
   const words = `peak ${peak(probabilities).toFixed(2)}, spread over ${spread(probabilities).toFixed(1)} of ${cells.length} cells`;
   chart.setAttribute("aria-label", `Probabilities of the ${BARS} most likely cells of point ${point.number}: ${words}`);
-  byId("spread").textContent = `Point ${point.number}: ${words}; bars: the ${BARS} most likely cells, full height is 1.`;
+  byId("spread").textContent = `Point ${point.number}: ${words}. Bars: the ${BARS} most likely cells, relative to the best.`;
 }
 
 /** One row per point. */
-export function showTable(points, selected, onSelect, onRemove) {
+export function showTable(points, selected) {
   byId("no-points").hidden = points.length > 0;
   byId("points").hidden = points.length === 0;
   const body = byId("points").querySelector("tbody");
-  body.replaceChildren(...points.map((point) => row(point, point.key === selected, onSelect, onRemove)));
+  body.replaceChildren(...points.map((point) => row(point, point.key === selected)));
 }
 
-function row(point, selected, onSelect, onRemove) {
+function row(point, selected) {
   const line = document.createElement("tr");
   line.classList.toggle("selected", selected);
   line.dataset.key = point.key;
@@ -78,13 +77,8 @@ function row(point, selected, onSelect, onRemove) {
   remove.className = "quiet";
   remove.textContent = "×";
   remove.setAttribute("aria-label", `Remove point ${point.number}`);
-  remove.addEventListener("click", (event) => {
-    event.stopPropagation();
-    onRemove(point.key);
-  });
-  const texts = [place(point), match ? place(match) : "…", match ? match.confidence.toFixed(2) : "…", match ? `${match.cycle.toFixed(1)} px` : "…"];
-  line.append(cell(swatch), ...texts.map(cell), cell(remove));
-  line.addEventListener("click", () => onSelect(point.key));
+  const found = match ? [place(match), match.confidence.toFixed(2), `${match.cycle.toFixed(1)} px`] : ["…", "…", "…"];
+  line.append(cell(swatch), ...[place(point), ...found].map(cell), cell(remove));
   return line;
 }
 

@@ -31,7 +31,7 @@ function requestFields(operation) {
 
 function element(kind, text, name = "") {
   const made = document.createElement(kind);
-  made.textContent = text;
+  made.textContent = text.replaceAll("`", "");
   made.className = name;
   return made;
 }

@@ -72,6 +72,7 @@ export class Stage {
     marker.classList.toggle("hollow", hollow);
     marker.classList.toggle("selected", selected);
     if (this.side === "source") marker.setAttribute("aria-pressed", String(selected));
+    if (this.tip.dataset.key === String(point.key)) this.tip.remove();
     marker.style.left = `${((place.x + 0.5) / this.image.width) * 100}%`;
     marker.style.top = `${((place.y + 0.5) / this.image.height) * 100}%`;
   }
@@ -88,6 +89,7 @@ export class Stage {
     marker.classList.toggle("hot", value);
     this.tip.remove();
     if (!value || !marker.dataset.tip) return;
+    this.tip.dataset.key = key;
     this.tip.textContent = marker.dataset.tip;
     this.tip.style.left = marker.style.left;
     this.tip.style.top = marker.style.top;

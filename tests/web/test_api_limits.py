@@ -1,0 +1,235 @@
+"""What strangers may not do: send bombs, see others' images, fill the memory, come in under another name."""
+
+from __future__ import annotations
+
+import io
+import struct
+import zlib
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from simsc.web.engine import Engine
+from simsc.web.failures import Busy, ImageGone
+from simsc.web.guard import HEADERS
+from simsc.web.settings import Settings
+from simsc.web.store import ImageStore
+from simsc.web.uploads import FORMATS
+
+
+def upload(client, content: bytes, name: str = "a.png", kind: str = "image/png"):
+    return client.post("/api/images", files={"file": (name, content, kind)})
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_every_allowed_type_is_known_by_its_content(client, image_file, form: str) -> None:
+    answer = upload(client, image_file(0, (30, 40), form), name="wrong.txt", kind="text/plain")
+    assert answer.status_code == 201
+    assert (answer.json()["width"], answer.json()["height"]) == (40, 30)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"hello", b"<svg xmlns='http://www.w3.org/2000/svg'/>", b"%PDF-1.4\n", b"\x89PNG\r\n\x1a\nrest", b"GIF89a"],
+)
+def test_other_files_are_refused_whatever_they_claim(client, content: bytes) -> None:
+    answer = upload(client, content)
+    assert answer.status_code == 415
+    assert answer.json()["code"] == "not-an-image"
+
+
+def test_types_beyond_the_list_are_refused(client) -> None:
+    stream = io.BytesIO()
+    Image.new("RGB", (4, 4)).save(stream, "PPM")
+    assert upload(client, stream.getvalue()).status_code == 415
+
+
+def test_a_truncated_image_is_refused(client, image_file) -> None:
+    content = image_file(0, (200, 200), "JPEG")
+    answer = upload(client, content[: len(content) // 2])
+    assert answer.status_code == 415
+
+
+def test_a_decompression_bomb_is_refused_before_it_is_decoded(client) -> None:
+    """A PNG header that promises 50,000 x 50,000 pixels."""
+    head = struct.pack(">IIBBBBB", 50_000, 50_000, 8, 2, 0, 0, 0)
+    chunks = [(b"IHDR", head), (b"IDAT", zlib.compress(b"\0" * 1000)), (b"IEND", b"")]
+    body = b"".join(
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks
+    )
+    answer = upload(client, b"\x89PNG\r\n\x1a\n" + body)
+    assert answer.status_code == 413
+    assert answer.json()["code"] == "too-large"
+
+
+def test_too_many_pixels(client, image_file) -> None:
+    answer = upload(client, image_file(0, (600, 1000)))
+    assert answer.status_code == 413
+    assert "1000x600" in answer.json()["detail"]
+
+
+def test_too_many_bytes_by_declaration(client) -> None:
+    assert upload(client, b"\0" * (2**20 + 2**17)).status_code == 413
+    assert upload(client, b"\0" * (2**20 + 100)).status_code == 413  # fits the form's limit, not the file's
+
+
+def test_too_many_bytes_while_streaming(client) -> None:
+    """A body of unknown length is cut off when it has grown too long."""
+    sent = []
+
+    def body():
+        head = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.png"\r\n\r\n'
+        yield head
+        for _ in range(64):
+            sent.append(1)
+            yield b"\0" * 2**16
+
+    answer = client.post("/api/images", content=body(), headers={"content-type": "multipart/form-data; boundary=x"})
+    assert answer.status_code == 413
+    assert "MB" in answer.json()["detail"]
+
+
+def test_large_questions_are_refused(client) -> None:
+    answer = client.post("/api/match", content=b" " * (2**20 + 1), headers={"content-type": "application/json"})
+    assert answer.status_code == 413
+
+
+def test_turned_photographs_are_shown_upright(client) -> None:
+    stream = io.BytesIO()
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    Image.new("RGB", (40, 30)).save(stream, "JPEG", exif=exif)
+    answer = upload(client, stream.getvalue()).json()
+    assert (answer["width"], answer["height"]) == (30, 40)
+    shown = client.get(f"/api/images/{answer['id']}")
+    assert Image.open(io.BytesIO(shown.content)).size == (30, 40)
+
+
+def test_names_cannot_carry_markup_or_folders(client, image_file) -> None:
+    answer = upload(client, image_file(), name="../../<img src=x>.png")
+    assert answer.json()["name"] == "_img src_x_.png"
+
+
+def test_users_do_not_see_each_other(make_client, settings, send) -> None:
+    """Tokens are long and random, there is no list, and a token of one server means nothing to another."""
+    mine, other = make_client(settings), make_client(settings)
+    tokens = {send(0, to=mine) for _ in range(5)}
+    assert len(tokens) == 5
+    assert min(len(token) for token in tokens) >= 24
+    assert mine.get("/api/images").status_code == 405
+    for token in tokens:
+        assert other.get(f"/api/images/{token}").json()["code"] == "image-gone"
+        assert mine.get(f"/api/images/{token}").headers["cache-control"] == "no-store"
+    mixed = {"source": send(0, to=other), "target": next(iter(tokens)), "points": [[1, 1]]}
+    assert other.post("/api/match", json=mixed).status_code == 404
+
+
+def test_the_least_recently_used_image_goes_first(client, send) -> None:
+    first, second, *_ = [send(index) for index in range(6)]
+    assert client.get(f"/api/images/{first}").status_code == 200
+    send(6)
+    assert client.get(f"/api/images/{first}").status_code == 200
+    gone = client.get(f"/api/images/{second}")
+    assert gone.status_code == 404
+    assert "upload it again" in gone.json()["detail"]
+
+
+def test_forgotten_images_are_gone(client, send) -> None:
+    image = send(0)
+    assert client.delete(f"/api/images/{image}").status_code == 204
+    assert client.get(f"/api/images/{image}").status_code == 404
+    assert client.delete(f"/api/images/{image}").status_code == 404
+
+
+def test_memory_is_bounded_by_bytes_with_features_counted(make_client, settings, send) -> None:
+    pixels, features = 60 * 80 * 3, 64 * 8 * 8 * 4
+    client = make_client(replace(settings, memory=4 * pixels + 100))
+    images = [send(index, to=client) for index in range(4)]
+    assert client.get("/api/health").json()["images"] == 4
+    assert features > pixels
+    client.post(f"/api/images/{images[3]}/encode")
+    assert client.get("/api/health").json()["images"] == 2
+
+
+def test_the_store_keeps_the_pair_in_use_however_small_it_is() -> None:
+    store = ImageStore(max_images=1, max_bytes=1)
+    first, second, third = (store.put(np.zeros((9, 9, 3), np.uint8), str(index)) for index in range(3))
+    assert store.get(second.id).name == "1"
+    assert store.get(third.id).name == "2"
+    with pytest.raises(ImageGone, match="upload it again"):
+        store.get(first.id)
+
+
+def test_only_so_many_models_stay_loaded(settings, small_matcher) -> None:
+    loaded = []
+    store = ImageStore(4, 2**30)
+    engine = Engine(replace(settings, loaded_models=1), store, lambda name: loaded.append(name) or small_matcher(name))
+    image = store.put(np.zeros((40, 40, 3), np.uint8), "one")
+    for label in ("first", "first", "second", "first"):
+        engine.encode(image, label)
+    assert loaded == ["resnet50.v1_in1k", "resnet50.tv_in1k"]  # the third time its features are already there
+    engine.encode(store.put(np.zeros((40, 40, 3), np.uint8), "two"), "first")
+    assert loaded[-1] == "resnet50.v1_in1k"
+
+
+def test_who_waits_too_long_is_told_so(settings, small_matcher) -> None:
+    store = ImageStore(4, 2**30)
+    engine = Engine(replace(settings, patience=0.01), store, small_matcher)
+    with engine._turn, pytest.raises(Busy, match="busy"):
+        engine.encode(store.put(np.zeros((40, 40, 3), np.uint8), "one"), "first")
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [("localhost:8000", 200), ("127.0.0.1", 200), ("[::1]:8000", 200), ("evil.example", 421), ("", 421)],
+)
+def test_other_host_names_are_refused(client, host: str, status: int) -> None:
+    assert client.get("/api/health", headers={"host": host}).status_code == status
+
+
+def test_a_server_on_all_interfaces_answers_to_addresses_and_given_names_only() -> None:
+    settings = Settings(hosts=frozenset({"localhost", "box.example"}), any_address=True)
+    hosts = ("192.168.0.7:8000", "[fe80::1]:8000", "box.example", "evil.example")
+    assert [settings.allows_host(host) for host in hosts] == [True, True, True, False]
+
+
+def test_requests_of_foreign_pages_are_refused(client) -> None:
+    assert client.post("/api/samples/chair", headers={"origin": "https://evil.example"}).status_code == 403
+    assert client.get("/api/health", headers={"origin": "null"}).status_code == 403
+    own = client.get("/api/health", headers={"origin": "http://localhost"})
+    assert own.status_code == 200
+    assert "access-control-allow-origin" not in own.headers
+
+
+@pytest.mark.parametrize("path", ["/", "/docs", "/api/health", "/static/app.js", "/openapi.json", "/nothing"])
+def test_every_answer_carries_the_protective_headers(client, path: str) -> None:
+    answer = client.get(path)
+    assert {name: answer.headers[name] for name in HEADERS} == HEADERS
+    assert "unsafe" not in answer.headers["content-security-policy"]
+
+
+def test_the_page_and_its_files_name_no_other_server(client) -> None:
+    from simsc.web.app import STATIC
+
+    for file in STATIC.iterdir():
+        text = file.read_text(encoding="utf-8").replace("http://www.w3.org/2000/svg", "")
+        assert "http://" not in text, file.name
+        assert "https://" not in text, file.name
+        assert client.get(f"/static/{file.name}").status_code == 200
+    assert client.get("/static/../app.py").status_code == 404
+
+
+def test_openapi_describes_every_route_and_problem(client) -> None:
+    description = client.get("/openapi.json").json()
+    assert {"/api/match", "/api/match-images", "/api/images", "/api/warp", "/api/models", "/api/health"} <= set(
+        description["paths"]
+    )
+    for path, methods in description["paths"].items():
+        for method, operation in methods.items():
+            assert operation["description"], (method, path)
+    match = description["paths"]["/api/match"]["post"]
+    assert {"200", "400", "404", "422"} <= set(match["responses"])
+    fields = description["components"]["schemas"]["MatchRequest"]["properties"]
+    assert "0-based" in fields["points"]["description"]
