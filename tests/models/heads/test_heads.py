@@ -127,7 +127,7 @@ def test_cost_of_a_convolution_in_closed_form(tiny):
     """Two 3 x 3 convolutions 64 -> 4 -> 64 on 16 cells of two images, and one query's product over 64 channels."""
     cost = head_cost(build_head("sfnet:kernel=3,hidden=4", tiny("resnet")), (4, 4))
     assert cost["flops"] == 2 * (2 * 2 * 9 * 64 * 4 * 16) + 2 * 64 * 16
-    assert cost["parameters"] == 2 * 9 * 64 * 4 + 2 * (4 + 64)
+    assert cost["parameters"] == 2 * 9 * 64 * 4 + 2 * 4 + 64
 
 
 def test_no_head_costs_nothing():

@@ -19,7 +19,7 @@ def test_an_untrained_head_leaves_the_features_as_they_are(tiny, features):
 
 def test_a_cell_sees_its_neighbourhood_and_no_further(tiny, features):
     head = SFNet(tiny("resnet"), kernel=3).double().eval()
-    torch.nn.init.ones_(head.adaptation[-1].weight)
+    torch.nn.init.normal_(head.adaptation[-1].weight)
     maps = features(head, (7, 7)).maps
     changed = maps.clone()
     changed[:, :, 3, 3] += 1
@@ -31,7 +31,7 @@ def test_a_cell_sees_its_neighbourhood_and_no_further(tiny, features):
 
 def test_translation_of_a_map_translates_the_adapted_map(tiny, features):
     head = SFNet(tiny("resnet"), kernel=3).double().eval()
-    torch.nn.init.ones_(head.adaptation[-1].weight)
+    torch.nn.init.normal_(head.adaptation[-1].weight)
     maps = torch.nn.functional.pad(features(head, (3, 3)).maps, (3, 3, 3, 3))
     moved = head.adapt(maps.roll((1, -1), dims=(2, 3)))
     # Two 3 x 3 convolutions reach two cells: the border of the padded map is not touched by the content.

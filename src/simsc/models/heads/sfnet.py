@@ -28,15 +28,14 @@ class SFNet(Head):
             raise ConfigError(f"head 'sfnet': option kernel = {kernel} is not allowed; expected an odd number")
         channels = backbone.channels
         hidden = hidden or max(channels // 4, 1)
-        last_norm = nn.BatchNorm2d(channels)
-        nn.init.zeros_(last_norm.weight)  # training starts from the backbone's own features
-        # The norms shift anyway: the convolutions need no bias.
+        last = nn.Conv2d(hidden, channels, kernel, padding=kernel // 2)
+        nn.init.zeros_(last.weight)  # training starts from the backbone's own features
+        nn.init.zeros_(last.bias)  # type: ignore[arg-type]
         self.adaptation = nn.Sequential(
-            nn.Conv2d(channels, hidden, kernel, padding=kernel // 2, bias=False),
+            nn.Conv2d(channels, hidden, kernel, padding=kernel // 2, bias=False),  # the norm shifts anyway
             nn.BatchNorm2d(hidden),
             nn.ReLU(),
-            nn.Conv2d(hidden, channels, kernel, padding=kernel // 2, bias=False),
-            last_norm,
+            last,
         )
 
     def refine(self, source: Features, target: Features) -> RefinedFeatures:
