@@ -57,9 +57,7 @@ def test_a_run_leaves_everything_behind(finished: Path) -> None:
     assert (finished / "best.safetensors").exists()
 
 
-def test_a_stopped_and_resumed_run_equals_an_uninterrupted_one(
-    finished: Path, tiny_root: Path, tmp_path: Path
-) -> None:
+def test_a_stopped_and_resumed_run_equals_an_uninterrupted_one(finished: Path, tiny_root: Path, tmp_path: Path) -> None:
     config = Config(weights="random", data="pairs", image_size=64, epochs=2, log_every=3, cache="memory", seed=3)
     listener = StopAfter(1)
     first = listener.trainer = Trainer(config, tmp_path, root=tiny_root, listener=listener)
@@ -80,7 +78,9 @@ def test_a_folder_is_neither_overwritten_nor_resumed_with_other_settings(finishe
         Trainer(replace(config, rate=1e-3), finished, root=tiny_root, resume=True)
 
 
-def test_a_key_that_is_newer_than_the_run_counts_as_its_default(finished: Path, tiny_root: Path, tmp_path: Path) -> None:
+def test_a_key_that_is_newer_than_the_run_counts_as_its_default(
+    finished: Path, tiny_root: Path, tmp_path: Path
+) -> None:
     stored = json.loads((finished / "config.json").read_text())
     del stored["clip"]
     (tmp_path / "config.json").write_text(json.dumps(stored))

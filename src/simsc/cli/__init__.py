@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from simsc.cli import data, demo, evaluate, experiment, match, models, serve, train, transfer, warp
+from simsc.cli import bench, data, demo, evaluate, experiment, export, match, models, serve, train, transfer, warp
 from simsc.errors import SimscError
 
 app = typer.Typer(
@@ -22,8 +22,10 @@ app.add_typer(models.app, name="models")
 demo.register(app)
 train.register(app)
 evaluate.register(app)
+bench.register(app)
 experiment.register(app)
 match.register(app)
+export.register(app)
 transfer.register(app)
 warp.register(app)
 serve.register(app)

@@ -61,12 +61,16 @@ def evaluate_model(
     beta_eval: float = 1.0,
     limit: int | None = None,
     progress: Progress | None = None,
+    encoder: ImageEncoder | None = None,
 ) -> tuple[dict[str, Any], list[Prediction]]:
-    """Result and predictions of a model on a split; shards over processes and merges exactly."""
+    """Result and predictions of a model on a split; shards over processes and merges exactly.
+
+    ``encoder`` is the model's own, under the same protocol, where several evaluations share what it keeps.
+    """
     rules = find_protocol(protocol)
     info = dataset_info(data)
     pairs = first(load_pairs(data, root, split), limit)
-    evaluator = Evaluator(ImageEncoder(model, rules), localizer, beta_eval)
+    evaluator = Evaluator(encoder or ImageEncoder(model, rules), localizer, beta_eval)
     found = distributed.gather_lists(evaluator.predict(distributed.my_share(pairs), progress))
     predictions = [replace(item, protocol=rules.name, threshold=info.threshold) for item in found]
     result = {"data": data, "split": split, "localizer": localizer, **score(predictions, rules, info.threshold)}

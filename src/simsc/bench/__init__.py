@@ -1,0 +1,6 @@
+"""Measures how fast the project is, as ratios that hold on any machine."""
+
+from simsc.bench.cases import CASES, run_cases
+from simsc.bench.ratio import Ratio
+
+__all__ = ["CASES", "Ratio", "run_cases"]

@@ -1,0 +1,43 @@
+"""``simsc bench``."""
+
+from __future__ import annotations
+
+import json
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(bench)
+
+
+def bench(
+    names: list[str] | None = typer.Argument(None, help="queries, dense, match, training, evaluation; default: all."),
+    quick: bool = typer.Option(False, help="Small sizes, a few seconds: shows that it runs; targets do not apply."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON instead of a table."),
+) -> None:
+    """Measure speed and memory as ratios: alternating runs, medians.
+
+    Example: `simsc bench queries dense`
+    """
+    from simsc.bench import run_cases
+
+    ratios = list(run_cases(names or (), quick))
+    if as_json:
+        typer.echo(json.dumps([ratio.to_dict() for ratio in ratios], indent=2))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("benchmark", title="Quick: sizes too small for the targets" if quick else None, title_justify="left")
+    for column in ("measured", "target"):
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("")
+    table.add_column("from")
+    for ratio in ratios:
+        sign = "≥" if ratio.at_least else "≤"
+        verdict = "[green]pass[/green]" if ratio.passed else "[red]fail[/red]"
+        row = (f"{ratio.value:.3g} {ratio.unit}", f"{sign} {ratio.target:g} {ratio.unit}")
+        table.add_row(ratio.name, *row, "" if quick else verdict, ratio.detail)
+    Console().print(table)
