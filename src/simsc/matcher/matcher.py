@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -193,7 +194,8 @@ class Matcher:
         if runtime == "torch":
             return self.model.encode
         if runtime == "onnx":
-            from simsc.export.runtime import cached_encoder
+            from simsc.export.runtime import OnnxEncoder
 
-            return cached_encoder(self.model)
+            # On the CPU: tracing there leaves the model on the matcher's device untouched.
+            return OnnxEncoder(copy.deepcopy(self.model).cpu())
         raise ConfigError(unknown_name("runtime", runtime, RUNTIMES))

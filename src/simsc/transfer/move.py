@@ -91,5 +91,5 @@ def check_instance(instance: Instance, size: Size) -> None:
 def _move_mask(mask: np.ndarray | None, flow: DenseFlow | None) -> tuple[np.ndarray | None, float | None]:
     if mask is None or flow is None:
         return None, None
-    moved = flow.transfer_mask(mask)
+    moved = flow.transfer_mask(mask, consistent=True)
     return moved, float(flow.confidence[moved].mean()) if moved.any() else 0.0
