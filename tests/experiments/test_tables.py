@@ -12,7 +12,7 @@ from simsc.experiments.outcome import Outcome, Row
 from simsc.experiments.paper import backbone_rows, paper_columns, pck_rows
 from simsc.experiments.qualitative import is_correct, one_per_category
 from simsc.experiments.registry import find_experiment
-from simsc.experiments.tables import markdown_table, write_outcome, write_report
+from simsc.experiments.tables import ABSENT, markdown_table, write_outcome, write_report
 from simsc.experiments.targets import available, targets_for
 from simsc.experiments.variants import train_command, variant
 
@@ -20,14 +20,14 @@ from simsc.experiments.variants import train_command, variant
 def test_a_table_names_who_measured_and_what_is_missing() -> None:
     rows = [Row("a|b", {"X": "1.0"}, seed=1, epochs=2, protocol="paper-256"), *backbone_rows(["ResNet50"])]
     lines = markdown_table(["X", "PF-Pascal"], rows).splitlines()
-    assert lines[2] == "| a\\|b | ours | 1 | 2 | paper-256 | 1.0 | – |"
-    assert lines[3] == "| ResNet50 (paper) | paper | – | – | – | – | – / – / 90.4 / – |"
+    assert lines[2] == f"| a\\|b | ours | 1 | 2 | paper-256 | 1.0 | {ABSENT} |"
+    assert lines[3] == "| ResNet50 (paper) | paper | - | - | - | - | - / - / 90.4 / - |".replace(" - ", f" {ABSENT} ")
 
 
 def test_the_paper_rows_keep_their_thresholds() -> None:
     row = pck_rows("table1_main", ["SimSC-ResNet101"])[0]
-    assert row.cells["PF-Willow"] == "– / 37.1 / 60.6 / 73.3"
-    assert row.cells["SPair (T)"] == "– / 18.1 / 33.5 / –"
+    assert row.cells["PF-Willow"] == f"{ABSENT} / 37.1 / 60.6 / 73.3"
+    assert row.cells["SPair (T)"] == f"{ABSENT} / 18.1 / 33.5 / {ABSENT}"
     assert paper_columns([row], ["Scenes"])[:2] == ["Scenes", "PF-Pascal"]
 
 
@@ -77,7 +77,7 @@ def test_correct_points_follow_the_threshold_of_the_data_set() -> None:
     image = ImageRef("a", (256, 256))
     points = np.array([[10.0, 10.0], [110.0, 10.0]])
     pair = Pair("p", "cat", image, image, points, points, target_box=np.array([0.0, 0.0, 50.0, 40.0]))
-    found = Prediction.of(pair, points + [[0.0, 6.0], [0.0, 20.0]], np.ones(2), 1.0)
+    found = Prediction.of(pair, points + np.array([[0.0, 6.0], [0.0, 20.0]]), np.ones(2), 1.0)
     protocol = find_protocol("paper-256")
     assert is_correct(found, protocol, "img").tolist() == [True, True]  # within 25.6
     assert is_correct(found, protocol, "kps").tolist() == [True, False]  # within 10

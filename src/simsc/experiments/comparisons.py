@@ -188,4 +188,6 @@ def _backbone_config(context: Context, name: str) -> Config:
         changes |= {"image_size": context.base.image_size, "weights": quick_weights(own.backbone)}
     else:
         changes |= {"trainable": own.trainable, "rate": own.rate}
-    return context.config("mlp", **{**changes, **context.changes})
+    changes |= context.changes
+    stride = find_backbone(own.backbone).stride
+    return context.config("mlp", **{**changes, "image_size": int(changes["image_size"]) // stride * stride})
