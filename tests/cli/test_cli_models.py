@@ -83,3 +83,11 @@ def test_list_does_not_import_torch() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "0 False"
+
+
+def test_info_measures_the_heads() -> None:
+    heads = json.loads(run(app, ["info", "resnet50-v1", "--heads", "--json"]).output)["heads"]
+    assert set(heads) == {"sfnet", "ncnet", "cats", "hpf", "scot"}
+    assert heads["hpf"]["parameters"] == 0
+    assert heads["sfnet"]["parameters"] > heads["ncnet"]["parameters"] > 0
+    assert all(cost["flops"] > 0 and cost["memory_bytes"] > 0 for cost in heads.values())

@@ -13,6 +13,7 @@ app = typer.Typer(help="Backbones and their weights.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(help="A name or alias of `simsc models list`.")]
 Pattern = Annotated[str, typer.Argument(help="Shell pattern for names and aliases, such as '*dino*'.")]
+Heads = Annotated[bool, typer.Option("--heads", help="Measure what each matching head costs on this backbone.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
 
@@ -31,16 +32,20 @@ def list_command(pattern: Pattern = "*", as_json: AsJson = False) -> None:
     Console().print(_table(specs))
 
 
-@app.command(epilog="Example: simsc models info dinov2-small")
-def info(name: Name, as_json: AsJson = False) -> None:
+@app.command(epilog="Example: simsc models info resnet50 --heads")
+def info(name: Name, heads: Heads = False, as_json: AsJson = False) -> None:
     """Show everything known about one backbone, and where its weights are or would go."""
     spec = find_backbone(name)
     facts = {**_facts(spec), "parameters": _parameters(spec)}
+    costs = _head_costs(spec) if heads else {}
     if as_json:
-        typer.echo(json.dumps(facts, indent=2))
+        typer.echo(json.dumps({**facts, "heads": costs} if heads else facts, indent=2))
         return
     for key, value in facts.items():
         typer.echo(f"{key.replace('_', ' '):16}{_as_text(value)}")
+    if heads:
+        typer.echo("")
+        _print_heads(costs)
 
 
 @app.command(epilog="Example: simsc models fetch dino-vitb8")
@@ -100,6 +105,27 @@ def _parameters(spec: BackboneSpec) -> int:
 
     with torch.device("meta"):  # sizes only: no memory, no initialisation
         return sum(parameter.numel() for parameter in from_spec(spec).parameters())
+
+
+def _head_costs(spec: BackboneSpec) -> dict[str, dict[str, int]]:
+    """Parameters, operations and memory of every head for one pair at the backbone's input size."""
+    from simsc.models.backbones import from_spec
+    from simsc.models.heads import HEADS, build_head, head_cost
+
+    backbone = from_spec(spec)
+    grid = backbone.grid_size((spec.input_size, spec.input_size))
+    return {name: dict(head_cost(build_head(name, backbone), grid)) for name in HEADS}  # type: ignore[arg-type]
+
+
+def _print_heads(costs: dict[str, dict[str, int]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("head", "parameters", "GFLOPs a pair", "MB kept for training", box=None, pad_edge=False)
+    for name, cost in costs.items():
+        numbers = (f"{cost['parameters']:,}", f"{cost['flops'] / 1e9:.2f}", f"{cost['memory_bytes'] / 2**20:.1f}")
+        table.add_row(name, *numbers)
+    Console().print(table)
 
 
 def _as_text(value: Any) -> str:
