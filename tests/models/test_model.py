@@ -232,3 +232,8 @@ def test_unknown_parts_are_refused(tiny, name):
 def test_unknown_convention_is_refused(tiny):
     with pytest.raises(ConfigError, match="center"):
         SimSC(tiny("resnet"), convention="centre")
+
+
+def test_a_head_without_normalised_features_is_refused(tiny):
+    with pytest.raises(ConfigError, match="normalised"):
+        SimSC(tiny("resnet"), head="sfnet", normalize=False)

@@ -19,6 +19,7 @@ from simsc.data.records import ImageRef, Pair
 from simsc.engine.encoder import ImageEncoder
 from simsc.engine.predictions import Prediction
 from simsc.engine.upsampled import upsampled_argmax
+from simsc.errors import ConfigError
 from simsc.matching.confidence import peak_probability
 from simsc.matching.features import Features
 from simsc.matching.localize import localize
@@ -45,6 +46,8 @@ class Evaluator:
         beta_eval: float = 1.0,
         max_images: int | None = None,
     ) -> None:
+        if encoder.protocol.upsample and encoder.model.head is not None:
+            raise ConfigError(f"protocol '{encoder.protocol.name}' compares features and would bypass the head")
         self.encoder, self.localizer, self.beta_eval, self.max_images = encoder, localizer, beta_eval, max_images
 
     @torch.inference_mode()

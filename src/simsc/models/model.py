@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from simsc.coordinates import Convention, Size, check_convention, resize_points
+from simsc.errors import ConfigError
 from simsc.matching.features import Features
 from simsc.matching.scores import QueryMode, ScoreMaps, feature_scores, query_features, query_scorer
 from simsc.models.backbones import Backbone
@@ -48,6 +49,8 @@ class SimSC(nn.Module):
     ) -> None:
         super().__init__()
         check_convention(convention)
+        if head != "none" and not normalize:
+            raise ConfigError(f"head '{head}' works on normalised features; normalize = false needs head = none")
         self.backbone = backbone
         self.temperature = build_temperature(temperature, backbone.channels)
         self.temperature_name = temperature
