@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Mapping
 from statistics import median
@@ -36,7 +35,6 @@ def extra_bytes(action: Action) -> int:
     Counted from every allocation and release that PyTorch's profiler records on the CPU: exact, whatever else
     the machine does, and blind to what the allocator keeps for later.
     """
-    os.environ.setdefault("KINETO_LOG_LEVEL", "5")  # the profiler reports every start and stop otherwise
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profiler:
         result = action()
     assert profiler.profiler is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import typer
 
@@ -21,6 +22,7 @@ def bench(
 
     Example: `simsc bench queries dense`
     """
+    os.environ.setdefault("KINETO_LOG_LEVEL", "5")  # else the profiler reports every start and stop
     from simsc.bench import run_cases
 
     ratios = list(run_cases(names or (), quick))

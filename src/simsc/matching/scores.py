@@ -7,6 +7,7 @@ Bilinear interpolation is linear, so interpolating the full score tensor at a qu
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Literal, get_args
 
 import torch
@@ -15,8 +16,10 @@ from torch import Tensor
 
 from simsc.coordinates import aligns_corners, to_normalized
 from simsc.errors import ConfigError, unknown_name
+from simsc.matching.bilinear import neighbours
 
 EPS = 1e-6
+FEW = 16  # with so many times fewer queries than cells, only the cells around the queries are normalised
 QueryMode = Literal["normalize-then-sample", "sample-then-normalize"]
 ScoreMaps = Callable[[Tensor], Tensor]
 """From points ``(B, N, 2)`` in cells of the source to their score maps ``(B, N, h, w)`` over the target."""
@@ -128,10 +131,29 @@ def at_least_float(tensor: Tensor) -> Tensor:
 def _reader(source: Tensor, beta: Tensor | None, normalize: bool, query: str) -> Callable[[Tensor], Tensor]:
     """From points ``(B, N, 2)`` to their scaled source features ``(B, N, C)``."""
     if query == "normalize-then-sample" or not normalize:
-        unit = unit_features(source, beta, normalize)
-        return lambda points: sample_map(unit, points)
+        unit = cache(lambda: unit_features(source, beta, normalize))
+        cells = source.shape[-2] * source.shape[-1]
+
+        def read(points: Tensor) -> Tensor:
+            few = FEW * points.shape[1] < cells and not torch.is_grad_enabled()
+            return _sample_few(source, points, beta, normalize) if few else sample_map(unit(), points)
+
+        return read
     per_cell = _divisor(at_least_float(source), beta, normalize=False)[:, None]
     return lambda points: F.normalize(sample_map(source, points), dim=-1, eps=EPS) / sample_map(per_cell, points)
+
+
+def _sample_few(source: Tensor, points: Tensor, beta: Tensor | None, normalize: bool) -> Tensor:
+    """What sampling :func:`unit_features` gives ``(B, N, C)``, from only the four cells around each point."""
+    size = (source.shape[-2], source.shape[-1])
+    cells, weights = neighbours(at_least_float(points), size)
+    cells, weights = cells.flatten(1), weights.flatten(1)
+    around = at_least_float(source.flatten(2).gather(2, cells[:, None].expand(-1, source.shape[1], -1)))
+    divisor = torch.linalg.vector_norm(around, dim=1).clamp(min=EPS) if normalize else torch.ones_like(weights)
+    if beta is not None:
+        divisor = divisor * beta.to(around.dtype).expand(-1, *size).flatten(1).gather(1, cells)
+    weighted = around * (weights.to(around.dtype) / divisor)[:, None]
+    return weighted.unflatten(2, (-1, 4)).sum(dim=-1).transpose(1, 2)
 
 
 def _products(queries: Tensor, target: Tensor, divisor: Tensor) -> Tensor:
