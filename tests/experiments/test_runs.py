@@ -7,9 +7,12 @@ from pathlib import Path
 import pytest
 
 from simsc.engine.config import Config
+from simsc.engine.presets import load_preset
 from simsc.engine.run_folder import RunFolder
 from simsc.errors import ConfigError
-from simsc.experiments.runs import RunStore
+from simsc.experiments.context import base_config
+from simsc.experiments.runs import RunStore, same_training
+from simsc.experiments.variants import variant
 
 TINY = Config(data="scenes", weights="random", epochs=3)
 
@@ -102,13 +105,24 @@ def test_a_longer_run_counts_if_its_best_epoch_came_in_time(tmp_path: Path, best
 
 
 def test_gradients_need_a_run_that_recorded_them(tmp_path: Path, trainings: Trainings) -> None:
+    by_hand = write_run(tmp_path / "hand", TINY, finished=True)
     store, recorded = RunStore(tmp_path, trainings), TINY.updated({"track_gradients": True})
-    store.ensure(TINY)
+    assert store.ensure(TINY) == by_hand
+    assert store.ensure(recorded) != by_hand
     store.ensure(recorded)
-    assert len(trainings.calls) == 2
-    store.ensure(recorded)
-    store.ensure(TINY)
-    assert len(trainings.calls) == 2
+    assert len(trainings.calls) == 1
+
+
+def test_new_runs_record_gradients_for_others(tmp_path: Path, trainings: Trainings) -> None:
+    store = RunStore(tmp_path, trainings)
+    assert store.ensure(TINY) == store.ensure(TINY.updated({"track_gradients": True}))
+    assert len(trainings.calls) == 1
+
+
+@pytest.mark.parametrize("name", ["resnet50", "beta1", "single", "fixed:0.03"])
+def test_experiments_want_what_the_presets_train(name: str) -> None:
+    wanted = variant(base_config("resnet50", "pfpascal", False, {}), "mlp" if name == "resnet50" else name)
+    assert same_training(load_preset(name, "pfpascal"), wanted)
 
 
 def test_damaged_folders_are_passed_over(tmp_path: Path, trainings: Trainings) -> None:

@@ -68,7 +68,7 @@ class Context:
 
 def base_config(preset: str, data: str, quick: bool, changes: Mapping[str, Any], backbone: str | None = None) -> Config:
     """The configuration that all variants change: the preset, the quick form, then the user's changes."""
-    config = load_preset(preset, "scenes" if quick else data).updated({"track_gradients": True})
+    config = load_preset(preset, "scenes" if quick else data)
     if backbone is not None:
         config = config.updated({"backbone": backbone})
     if quick:

@@ -65,9 +65,9 @@ class RunStore:
             if run.answers(config):
                 return run.folder
         begun = self._unfinished(runs, config) or self._copy_of_shorter(runs, config)
-        if begun is None:
-            folder = self._place(config)
-        else:  # recording gradients may differ, which a resumed run may not change
+        if begun is None:  # recording gradients costs little, and lets any experiment use the run
+            folder, config = self._place(config), config.updated({"track_gradients": True})
+        else:
             folder, config = begun.folder, begun.config.updated({"epochs": config.epochs})
         with _only_process(folder.path):
             self.train(config, folder.path, root, begun is not None)
