@@ -144,13 +144,12 @@ def _slide_and_return(page: Any) -> None:
     """Sharp, then smeared: the words, the confidence and the heat-map all say so, and agree with the server."""
     spreads, brightness = [], []
     for position in (0, 1000):
-        set_slider(page, "#temperature", position)
-        words = page.locator("#spread").inner_text()
+        with page.expect_response("**/api/match") as answer:
+            set_slider(page, "#temperature", position)
+            words = page.locator("#spread").inner_text()
+            here = float(rows(page)[0][3])
         spreads.append(float(re.search(r"spread over ([\d.]+)", words)[1]))
         brightness.append(heat(page)[..., 1].mean())
-        here = float(rows(page)[0][3])
-        with page.expect_response("**/api/match") as answer:
-            pass
         assert answer.value.json()["matches"][0]["confidence"] == pytest.approx(here, abs=0.011)
     assert spreads[0] < spreads[1]
     assert brightness[0] < brightness[1]
@@ -269,6 +268,31 @@ def test_swapped_images_take_the_matches_as_points(page: Any) -> None:
     wait_for_text(page, "#status", "swapped")
     assert [page.locator(f"#{side}-name").inner_text() for side in ("target", "source")] == names
     assert rows(page)[0][1] == before[2]
+
+
+@pytest.mark.parametrize("convention", ["center", "corner"])
+def test_the_page_computes_what_the_package_computes(page: Any, convention: str) -> None:
+    """The slider's formulas, for every localiser, against those of simsc.matching."""
+    import torch
+
+    from simsc.coordinates import resize_points
+    from simsc.matching.confidence import peak_probability
+    from simsc.matching.localize import LOCALIZERS, localize
+
+    scores = torch.rand(7, 10, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    script = """async ([scores, temperature, name, convention]) => {
+        const { distribution, localize, peak, toPixels } = await import("/static/distribution.js");
+        const cell = localize(scores, temperature, name);
+        const place = toPixels(cell, { width: 10, height: 7 }, { width: 300, height: 200 }, convention);
+        return [place.x, place.y, peak(distribution(scores, temperature))];
+    }"""
+    for name in LOCALIZERS:
+        for temperature in (0.02, 0.5):
+            *place, top = page.evaluate(script, [scores.tolist(), temperature, name, convention])
+            cell = localize(scores[None, None] / temperature, name)[0, 0]
+            expected = resize_points(cell.double(), (7, 10), (200, 300), convention)  # type: ignore[arg-type]
+            np.testing.assert_allclose(place, expected, atol=1e-6, err_msg=f"{name} at {temperature}")
+            assert top == pytest.approx(float(peak_probability(scores[None, None], temperature)))
 
 
 def test_everything_that_acts_has_a_name(page: Any) -> None:

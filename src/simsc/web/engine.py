@@ -75,20 +75,22 @@ class Engine:
             matcher, first, second = self._prepare(source, target, query)
             own = _temperature(first, second)
             pair = _at_temperature(first, second, query.temperature)
-            result = matcher.match(*pair, points)
+            with _one_thread():
+                result = matcher.match(*pair, points)
+                similarities = _similarities(result) if scores else None
             return Answer(
                 result=result,
                 model_temperature=own,
                 learned=learns(matcher.model.temperature_name),
                 cells=second.features.map_size,
-                scores=_similarities(result) if scores else None,
+                scores=similarities,
             )
 
     def dense(self, source: StoredImage, target: StoredImage, query: Query, sizes: tuple[Size, Size]) -> DenseFlow:
         """The dense match, in pixels of the two images as if they had ``sizes``."""
         with self._taking_turns():
-            matcher, *encoded = self._prepare(source, target, query)
-            pair = _at_temperature(*encoded, query.temperature)
+            matcher, first, second = self._prepare(source, target, query)
+            pair = _at_temperature(first, second, query.temperature)
             return matcher.dense(*(_resized(image, size) for image, size in zip(pair, sizes, strict=True)))
 
     def encode(self, image: StoredImage, model: str) -> None:
@@ -132,6 +134,17 @@ class Engine:
             yield
         finally:
             self._turn.release()
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """A few points are too little work to share: on a busy machine, threads would mostly wait for one another."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _temperature(first: EncodedImage, second: EncodedImage) -> float:

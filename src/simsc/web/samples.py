@@ -30,7 +30,7 @@ class Sample:
 SAMPLES = {
     sample.category: sample
     for sample in (
-        Sample("car", "Cars", 11, 2),
+        Sample("car", "Cars", 6, 0),
         Sample("quadruped", "Four-legged animals", 13, 1),
         Sample("bird", "Birds", 5, 6),
         Sample("aeroplane", "Aeroplanes", 0, 2),
