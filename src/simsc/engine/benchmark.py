@@ -16,28 +16,17 @@ from simsc.engine.predictions import Prediction
 from simsc.engine.scoring import score
 from simsc.errors import DataError
 from simsc.metrics.protocols import Protocol, find_protocol
-from simsc.models.checkpoints import build_model, load_model, read_description
+from simsc.models.checkpoints import read_description
 from simsc.models.model import SimSC
+from simsc.models.zoo import find_model, open_model
 
 CLEAN = "clean"
 """Subset reported beside the official test split where that split leaks."""
 
 
-def model_file(name: str) -> Path | None:
-    """The file of a model given as a file or a run folder; None for the name of a backbone."""
-    path = Path(name)
-    if path.is_dir():
-        path = path / "best.safetensors"
-    return path if path.suffix == ".safetensors" or path.exists() else None
-
-
 def load_for_evaluation(name: str, temperature: float | None = None, device: str = "auto") -> SimSC:
-    """A model file, a run folder, or a backbone as it was pre-trained; optionally at a fixed temperature."""
-    path = model_file(name)
-    if path is not None:
-        model = load_model(path)
-    else:
-        model = build_model({"backbone": name, "temperature": "fixed:1", "trainable": "none"})
+    """A model of :func:`simsc.models.zoo.open_model`, optionally at a fixed temperature."""
+    model = open_model(name)
     if temperature is not None:
         model.set_temperature(f"fixed:{temperature}")
     return prepare_for_inference(model).to(distributed.local_device(device))
@@ -45,7 +34,7 @@ def load_for_evaluation(name: str, temperature: float | None = None, device: str
 
 def evaluation_settings(name: str) -> dict[str, Any]:
     """Localiser and evaluation temperature a model was trained for; empty for a backbone."""
-    path = model_file(name)
+    path = find_model(name)
     description = read_description(path) if path is not None else {}
     return {key: description[key] for key in ("localizer", "beta_eval") if key in description}
 

@@ -6,17 +6,14 @@ import copy
 
 import torch
 
+from simsc.engine.inference import prepare_for_inference
 from simsc.errors import ConfigError
-from simsc.models.folding import fold_batchnorm
 from simsc.models.model import SimSC
 
 
 def inference_copy(model: SimSC) -> SimSC:
     """A copy for inference: BatchNorm folded, evaluation mode, no gradients."""
-    folded = fold_batchnorm(model.backbone)
-    # The memo makes the copy take the folded backbone in the place of the original one.
-    fast = copy.deepcopy(model, {id(model.backbone): folded}).eval()
-    return fast.requires_grad_(False)
+    return prepare_for_inference(copy.deepcopy(model))
 
 
 def pick_device(name: str = "auto") -> torch.device:
