@@ -23,10 +23,11 @@ from simsc.engine.monitor import Monitor
 from simsc.engine.optimization import Optimization, StepOutcome
 from simsc.engine.run_folder import RunFolder
 from simsc.engine.scoring import score
+from simsc.engine.starting import starting_model
 from simsc.engine.training_state import collect_tensors, restore_tensors
 from simsc.files import cache_folder, write_json
 from simsc.metrics.protocols import find_protocol
-from simsc.models.checkpoints import build_model, save_model
+from simsc.models.checkpoints import save_model
 
 SELECTION_ALPHA = 0.1
 
@@ -79,7 +80,7 @@ class Trainer:
 
     def _build(self) -> None:
         config = self.config
-        self.model = build_model(config.to_dict(), config.weights, config.seed).to(self.device)
+        self.model = starting_model(config).to(self.device)
         images = unique_images([*self.train_pairs, *self.val_pairs])
         cache = choose_cache(
             "none" if config.augments else config.cache,
