@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 import simsc.data.scenes
 from simsc.cli import app
 from simsc.engine.train import Trainer
-from simsc.experiments import sweeps
+from simsc.experiments import heads, sweeps
 from simsc.experiments.registry import EXPERIMENTS
 
 TINY = ("image_size=64", "max_pairs=8", "weights=random", "cache=memory", "log_every=1")
@@ -32,6 +32,7 @@ def test_all_experiments_run_once_and_then_from_what_they_left(tmp_path: Path, m
     monkeypatch.setattr(sweeps, "EVAL_TEMPERATURES", (0.02, 0.1))
     monkeypatch.setattr(sweeps, "TRAIN_TEMPERATURES", (0.004, 0.03))
     monkeypatch.setattr(sweeps, "RATE_FACTORS", (1.0, 1000.0))
+    monkeypatch.setattr(heads, "TITLES", {"ncnet": "NCNet"})
     run("all", tmp_path / "out")
     for name in EXPERIMENTS:
         folder = tmp_path / "out" / name
