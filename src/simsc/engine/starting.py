@@ -19,6 +19,6 @@ def starting_model(config: Config) -> SimSC:
     except RuntimeError as error:
         reason = str(error).splitlines()[-1].strip()
         raise ConfigError(
-            f"start = {config.start}: that model is not of this configuration's kind ({reason})"
+            f"start = {config.start}: it is not of this configuration's kind ({reason})"
         ) from None
     return model
