@@ -46,7 +46,7 @@ def open_sample(browser: Any, address: str, sample: str, point: int, **options: 
 
 
 def main() -> None:
-    """Light with the heat-map, dark with the warped source, and a narrow screen."""
+    """Light with the heat-map, dark with the warped source."""
     address = serve(sys.argv[1:])
     wide = {"viewport": {"width": 1440, "height": 900}}
     with sync_playwright() as driver:
@@ -57,8 +57,6 @@ def main() -> None:
         dark.check("[value=warp]")
         dark.wait_for_selector(".warp:not([hidden])")
         dark.screenshot(path=FOLDER / "web-dark.png")
-        narrow = open_sample(browser, address, "face", 0, viewport={"width": 430, "height": 900})
-        narrow.screenshot(path=FOLDER / "web-narrow.png", full_page=True)
         browser.close()
 
 
