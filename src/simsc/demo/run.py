@@ -112,15 +112,19 @@ def _table(results: dict[str, dict[str, Any]]) -> Section:
 
 
 def _matches(pairs: Sequence[Pair], before: Sequence[Prediction], after: Sequence[Prediction]) -> Section:
-    """One pair of each category, before and after."""
+    """The pair of each category with the most points, before and after."""
     chosen: dict[str, int] = {}
     for index, pair in enumerate(pairs):
-        chosen.setdefault(pair.category, index)
+        if len(pair.source_points) > len(pairs[chosen.setdefault(pair.category, index)].source_points):
+            chosen[pair.category] = index
     pictures: list[tuple[str, Image.Image]] = []
     for category, index in chosen.items():
         for title, predictions in (("before", before), ("after", after)):
             pictures.append((f"{category}, {title}", _draw(pairs[index], predictions[index])))
-    text = "Blue discs are within 0.1 of the truth, vermillion crosses are not (the thin line leads to the truth)."
+    text = (
+        "Blue discs lie within 0.1 of the larger side of the object's box of the truth; vermillion crosses do not, and "
+        "a thin line leads to the truth."
+    )
     return Section("Matches", text, pictures=pictures)
 
 
