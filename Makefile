@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test lint types tests bench experiments clean
+.PHONY: help demo test browser lint types tests bench experiments clean
 
 help:
 	@echo "make demo          match, adapt and report; A=one.jpg B=two.jpg matches your own images too"
@@ -32,8 +32,14 @@ lint: $(STAMP)
 types: $(STAMP)
 	$(BIN)/mypy
 
-tests: $(STAMP)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+# The page is tested in a real browser: Debian's Chromium, where it can be installed; otherwise those tests are skipped.
+browser:
+	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
+	  && apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null; } \
+	  || echo "no Chromium: browser tests will be skipped"
+
+tests: $(STAMP) browser
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup
 
 bench: $(STAMP)
 	$(BIN)/simsc bench
