@@ -17,7 +17,7 @@ Model = Annotated[
 ]
 Size = Annotated[int | None, typer.Option(help="Side of the square input, or the longer side with --keep-aspect.")]
 KeepAspect = Annotated[bool, typer.Option("--keep-aspect", help="Keep aspect ratios instead of using a square.")]
-Flip = Annotated[bool, typer.Option("--flip", help="Flipped ensemble: a little more accurate, twice the time.")]
+Flip = Annotated[bool, typer.Option("--flip", help="Flipped ensemble: match the mirrored pair too; twice the time.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, mps.")]
 Runtime = Annotated[str, typer.Option(help="torch, or onnx (extra `export`).")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]

@@ -1,7 +1,11 @@
-"""PCK of a matcher with its options (flipped ensemble, input size, aspect) on the pairs of a data set."""
+"""PCK of a matcher with its options on the pairs of a data set: do flipped ensemble and larger inputs help?
+
+Run it as ``python -m simsc.matcher.measure MODEL [OUT.json]``; the default pairs are PF-Pascal's validation split.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,9 +13,19 @@ from simsc.data.records import Pair
 from simsc.engine.predictions import Prediction
 from simsc.engine.scoring import score
 from simsc.matcher.encoded import EncodedImage
-from simsc.matcher.matcher import Matcher
+from simsc.matcher.matcher import Matcher, load
 from simsc.metrics.pck import Threshold
 from simsc.metrics.protocols import find_protocol
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "256": {},
+    "256, flip": {"flip": True},
+    "320": {"size": 320},
+    "320, flip": {"size": 320, "flip": True},
+    "384": {"size": 384},
+    "320, aspect kept": {"size": 320, "keep_aspect": True},
+}
+"""What is compared by default."""
 
 
 def measure(
@@ -34,11 +48,31 @@ def measure(
     encoded: dict[str, EncodedImage] = {}
     predictions = []
     for index, pair in enumerate(pairs):
-        for ref in (pair.source, pair.target):
-            if ref.key not in encoded:
-                encoded[ref.key] = matcher.encode(ref.load())
+        fresh = {ref.key: ref for ref in (pair.source, pair.target) if ref.key not in encoded}
+        encoded.update(zip(fresh, matcher.encode_many([ref.load() for ref in fresh.values()]), strict=True))
         result = matcher.match(encoded[pair.source.key], encoded[pair.target.key], pair.source_points)
         predictions.append(Prediction.of(pair, result.points, result.confidence, result.temperature))
         if progress:
             progress(index + 1, len(pairs))
     return score(predictions, find_protocol(protocol), threshold)
+
+
+def compare_options(model: str, data: str = "pfpascal", split: str = "val") -> dict[str, dict[str, Any]]:
+    """:func:`measure` for all of :data:`OPTIONS`; prints a line of PCK per image for each."""
+    from simsc.data.registry import dataset_info, load_pairs
+
+    pairs, threshold = load_pairs(data, None, split), dataset_info(data).threshold
+    results = {}
+    for name, options in OPTIONS.items():
+        results[name] = measure(load(model, **options), pairs, threshold)
+        figures = "  ".join(f"@{alpha} {value:.1f}" for alpha, value in results[name]["per_image"].items())
+        print(f"{name:18} {figures}", flush=True)
+    return results
+
+
+if __name__ == "__main__":
+    from simsc.files import write_json
+
+    outcome = compare_options(sys.argv[1])
+    if len(sys.argv) > 2:
+        write_json(sys.argv[2], outcome)
