@@ -20,8 +20,8 @@ def test_shape_and_start_at_an_effective_temperature_of_a_quarter(name, shape):
 
 @pytest.mark.parametrize("name", LEARNED)
 def test_gradient_reaches_every_parameter_but_never_the_features(name):
-    module = build_temperature(name, channels=4)
-    features = torch.randn(2, 4, 3, 3, requires_grad=True)
+    module = build_temperature(name, channels=64)
+    features = torch.randn(2, 64, 3, 3, requires_grad=True)
     (module(features).log().sum() + 0 * features.sum()).backward()
     assert (features.grad == 0).all()
     assert all(parameter.grad.abs().sum() > 0 for parameter in module.parameters())
