@@ -18,7 +18,5 @@ def starting_model(config: Config) -> SimSC:
         model.load_state_dict(open_model(config.start).state_dict())
     except RuntimeError as error:
         reason = str(error).splitlines()[-1].strip()
-        raise ConfigError(
-            f"start = {config.start}: it is not of this configuration's kind ({reason})"
-        ) from None
+        raise ConfigError(f"start = {config.start}: it is not of this configuration's kind ({reason})") from None
     return model

@@ -19,7 +19,7 @@ from simsc.errors import ConfigError, unknown_name
 from simsc.matching.bilinear import neighbours
 
 EPS = 1e-6
-FEW = 16  # with so many times fewer queries than cells, only the cells around the queries are normalised
+FEW = 4  # with so many times fewer queries than cells, only the cells around the queries are normalised
 QueryMode = Literal["normalize-then-sample", "sample-then-normalize"]
 ScoreMaps = Callable[[Tensor], Tensor]
 """From points ``(B, N, 2)`` in cells of the source to their score maps ``(B, N, h, w)`` over the target."""
@@ -135,7 +135,7 @@ def _reader(source: Tensor, beta: Tensor | None, normalize: bool, query: str) ->
         cells = source.shape[-2] * source.shape[-1]
 
         def read(points: Tensor) -> Tensor:
-            few = FEW * points.shape[1] < cells and not torch.is_grad_enabled()
+            few = FEW * points.shape[1] < cells
             return _sample_few(source, points, beta, normalize) if few else sample_map(unit(), points)
 
         return read
@@ -148,7 +148,7 @@ def _sample_few(source: Tensor, points: Tensor, beta: Tensor | None, normalize: 
     size = (source.shape[-2], source.shape[-1])
     cells, weights = neighbours(at_least_float(points), size)
     cells, weights = cells.flatten(1), weights.flatten(1)
-    around = at_least_float(source.flatten(2).gather(2, cells[:, None].expand(-1, source.shape[1], -1)))
+    around = at_least_float(_gather_cells(source, cells))
     divisor = torch.linalg.vector_norm(around, dim=1).clamp(min=EPS) if normalize else torch.ones_like(weights)
     if beta is not None:
         divisor = divisor * beta.to(around.dtype).expand(-1, *size).flatten(1).gather(1, cells)
@@ -156,8 +156,33 @@ def _sample_few(source: Tensor, points: Tensor, beta: Tensor | None, normalize: 
     return weighted.unflatten(2, (-1, 4)).sum(dim=-1).transpose(1, 2)
 
 
+def _gather_cells(maps: Tensor, cells: Tensor) -> Tensor:
+    """Features ``(B, C, K)`` of the cells ``(B, K)``."""
+    if (rows := _rows(maps)) is not None:
+        return rows.gather(1, cells[..., None].expand(-1, -1, rows.shape[2])).transpose(1, 2)
+    return maps.flatten(2).gather(2, cells[:, None].expand(-1, maps.shape[1], -1))
+
+
+def _rows(maps: Tensor) -> Tensor | None:
+    """Maps as rows ``(B, h * w, C)`` if that is how they lie in memory (channels_last), else None.
+
+    Few queries are bound by reading the map; with a cell's channels side by side that is twice as fast.
+    """
+    if maps.is_contiguous() or not maps.is_contiguous(memory_format=torch.channels_last):
+        return None
+    return maps.permute(0, 2, 3, 1).flatten(1, 2)
+
+
 def _products(queries: Tensor, target: Tensor, divisor: Tensor) -> Tensor:
-    products = (queries @ target.flatten(2)).unflatten(-1, target.shape[-2:])
+    rows = _rows(target)
+    if rows is None:
+        products = queries @ target.flatten(2)
+    elif len(rows) == 1 and queries.shape[1] * FEW < rows.shape[1]:
+        # A 1x1 convolution is the same product; for few queries it reads the map faster than a matrix product.
+        products = F.conv2d(target, queries[0, :, :, None, None]).flatten(2)
+    else:
+        products = queries @ rows.transpose(1, 2)
+    products = products.unflatten(-1, target.shape[-2:])
     # Dividing the n score maps is cheaper than dividing the C target channels, and gives the same.
     return products / divisor[:, None]
 
@@ -173,6 +198,8 @@ def _norms(maps: Tensor) -> Tensor:
     """Length ``(B, h, w)`` of each cell's feature."""
     if torch.is_grad_enabled():
         return torch.linalg.vector_norm(maps, dim=1)  # its gradient is finite where a feature is zero
+    if (rows := _rows(maps)) is not None:
+        return torch.linalg.vector_norm(rows, dim=2).unflatten(1, maps.shape[-2:])
     # Blocks that stay in the processor's cache: ten times faster on a CPU than one reduction over all channels.
     squares = maps.new_zeros((maps.shape[0], *maps.shape[-2:]))
     for block in maps.split(64, dim=1):
