@@ -189,7 +189,7 @@ def test_points_in_pixels_become_cells_by_the_convention(tiny, convention):
     cells = resize_points(points, (64, 96), (4, 6), convention)
     expected = query_scores(source.maps, target.maps, cells, source.beta, target.beta)
     torch.testing.assert_close(model.score_maps(source, target, points), expected)
-    torch.testing.assert_close(model.score_many([source], [points[0]], target), expected)
+    torch.testing.assert_close(model.score_queries(model.query_features(source, points), target), expected)
     torch.testing.assert_close(model.scorer(source, target)(cells), expected)
 
 

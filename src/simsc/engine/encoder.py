@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import torch
@@ -39,8 +41,10 @@ class ImageEncoder:
         return self.protocol.frame(ref.size, self._multiple, self.model.convention)
 
     def inputs(self, refs: Sequence[ImageRef]) -> Tensor:
-        """Network inputs ``(B, 3, H, W)`` of images with equal frames."""
-        return torch.stack([self.frame(ref).to_input(ref.load()) for ref in refs]).to(self.device)
+        """Network inputs ``(B, 3, H, W)`` of images with equal frames, read and resized on all cores."""
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            images = list(pool.map(lambda ref: self.frame(ref).to_input(ref.load()), refs))
+        return torch.stack(images).to(self.device)
 
     def states(self, refs: Sequence[ImageRef]) -> State:
         """Trunk states of images with equal frames, from the cache where there is one."""
@@ -65,9 +69,15 @@ class ImageEncoder:
         return self.model.encode_state(self.states(refs), self.frame(refs[0]).canvas)
 
     def stream(self, refs: Sequence[ImageRef]) -> Iterator[tuple[ImageRef, Features]]:
-        """Features of many images, one by one, computed in batches while the next images are being loaded."""
+        """Features of many images, one by one, computed in batches.
+
+        An accelerator computes while the next images are being loaded. On a CPU both want the same cores, and a
+        computation that waits for a core that is reading costs more than reading first.
+        """
         batches = self._batches(refs)
-        for batch, loaded in zip(batches, prefetch(partial(self._load, batch) for batch in batches), strict=True):
+        jobs = (partial(self._load, batch) for batch in batches)
+        inputs = (job() for job in jobs) if self.device.type == "cpu" else prefetch(jobs)
+        for batch, loaded in zip(batches, inputs, strict=True):
             features = self._finish(batch, loaded)
             for position, ref in enumerate(batch):
                 yield ref, features.select(slice(position, position + 1))

@@ -7,7 +7,7 @@ streamed over them block by block; memory is bounded by the number of images kep
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 
 import numpy as np
@@ -27,6 +27,10 @@ from simsc.matching.localize import localize
 Progress = Callable[[int, int], None]
 MAX_BYTES = 1 << 30
 """Memory for the features that are kept at a time."""
+
+
+PAIRS_AT_ONCE = 1024
+"""Pairs whose query features are held together."""
 
 
 class Evaluator:
@@ -67,42 +71,73 @@ class Evaluator:
     def _predict_block(
         self, pairs: Sequence[Pair], members: Sequence[int], features: dict[str, Features]
     ) -> Iterator[tuple[int, Prediction]]:
-        by_target: dict[str, list[int]] = {}
-        for index in members:
-            by_target.setdefault(pairs[index].target.key, []).append(index)
-        for key, indices in by_target.items():
-            sources = [features[pairs[index].source.key] for index in indices]
-            yield from zip(
-                indices, self._predict_target([pairs[i] for i in indices], sources, features[key]), strict=True
-            )
+        for start in range(0, len(members), PAIRS_AT_ONCE):
+            chosen = members[start : start + PAIRS_AT_ONCE]
+            points = {index: self._network_points(pairs[index]) for index in chosen}
+            queries = self._queries(pairs, points, features)
+            for key, indices in _grouped(chosen, lambda index: pairs[index].target.key).items():
+                scores = self._scores(pairs, indices, points, queries, features)
+                found, confidence = self._locate(scores, indices, queries, features[key], pairs[indices[0]].target)
+                yield from self._predictions(pairs, indices, found, confidence, features)
 
-    def _predict_target(
-        self, pairs: Sequence[Pair], sources: Sequence[Features], target: Features
-    ) -> Iterator[Prediction]:
-        """Predictions of pairs that share their target."""
-        points = [self._network_points(pair) for pair in pairs]
-        found, confidence = self._match(points, sources, target, pairs[0].target)
-        start = 0
-        for pair, source, count in zip(pairs, sources, map(len, points), strict=True):
-            part = slice(start, start + count)
-            start += count
-            temperature = float(source.temperature * target.temperature)
-            yield Prediction.of(pair, found[part], confidence[part], temperature)
-
-    def _match(
-        self, points: Sequence[Tensor], sources: Sequence[Features], target: Features, ref: ImageRef
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Matches ``(Q, 2)`` in original pixels and confidences ``(Q,)`` of all queries to one target."""
+    def _queries(
+        self, pairs: Sequence[Pair], points: dict[int, Tensor], features: dict[str, Features]
+    ) -> dict[int, Tensor]:
+        """Query features ``(n, C)`` of each pair; a source is asked once for all its pairs. Empty with a head."""
         model = self.encoder.model
-        frame = self.encoder.frame(ref)
-        scores = model.score_many(sources, points, target)
+        if model.head is not None:
+            return {}
+        queries: dict[int, Tensor] = {}
+        for key, indices in _grouped(points, lambda index: pairs[index].source.key).items():
+            joined = torch.cat([points[index] for index in indices])
+            answers = model.query_features(features[key], joined[None])[0]
+            queries.update(zip(indices, answers.split([len(points[index]) for index in indices]), strict=True))
+        return queries
+
+    def _scores(
+        self,
+        pairs: Sequence[Pair],
+        indices: Sequence[int],
+        points: dict[int, Tensor],
+        queries: dict[int, Tensor],
+        features: dict[str, Features],
+    ) -> Tensor:
+        """Score maps ``(1, Q, h, w)`` of all queries of pairs that share their target."""
+        model, target = self.encoder.model, features[pairs[indices[0]].target.key]
+        if model.head is None:
+            return model.score_queries(torch.cat([queries[index] for index in indices])[None], target)
+        maps = [model.score_maps(features[pairs[index].source.key], target, points[index][None]) for index in indices]
+        return torch.cat(maps, dim=1)
+
+    def _locate(
+        self, scores: Tensor, indices: Sequence[int], queries: dict[int, Tensor], target: Features, ref: ImageRef
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Matches ``(Q, 2)`` in original pixels and confidences ``(Q,)`` from score maps over one target."""
+        model, frame = self.encoder.model, self.encoder.frame(ref)
         confidence = peak_probability(scores, self.beta_eval)[0].cpu().numpy().astype(np.float64)
         if self.encoder.protocol.upsample:
-            queries = torch.cat([model.query_features(s, p[None]) for s, p in zip(sources, points, strict=True)], 1)
-            return upsampled_argmax(queries[0], target.maps[0], frame.original, model.convention), confidence
+            joined = torch.cat([queries[index] for index in indices])
+            return upsampled_argmax(joined, target.maps[0], frame.original, model.convention), confidence
         cells = localize(scores, self.localizer, self.beta_eval)[0].double()
         network = resize_points(cells, target.map_size, target.image_size, model.convention)
         return frame.to_original(network).cpu().numpy(), confidence
+
+    def _predictions(
+        self,
+        pairs: Sequence[Pair],
+        indices: Sequence[int],
+        found: np.ndarray,
+        confidence: np.ndarray,
+        features: dict[str, Features],
+    ) -> Iterator[tuple[int, Prediction]]:
+        start = 0
+        for index in indices:
+            pair = pairs[index]
+            part = slice(start, start + len(pair.source_points))
+            start = part.stop
+            betas = (features[ref.key].temperature for ref in (pair.source, pair.target))
+            temperature = math.prod(float(beta) for beta in betas)
+            yield index, Prediction.of(pair, found[part], confidence[part], temperature)
 
     def _images_that_fit(self, pairs: Sequence[Pair]) -> int:
         backbone, head = self.encoder.model.backbone, self.encoder.model.head
@@ -134,6 +169,13 @@ def plan_blocks(pairs: Sequence[Pair], max_images: int) -> Iterator[tuple[list[I
         members.append(index)
     if members:
         yield list(images.values()), members
+
+
+def _grouped(indices: Iterable[int], key: Callable[[int], str]) -> dict[str, list[int]]:
+    groups: dict[str, list[int]] = {}
+    for index in indices:
+        groups.setdefault(key(index), []).append(index)
+    return groups
 
 
 def first(pairs: Sequence[Pair], limit: int | None) -> list[Pair]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
@@ -136,16 +136,9 @@ class SimSC(nn.Module):
         cells = resize_points(points, source.image_size, source.map_size, self.convention)
         return query_features(source.maps, cells, source.beta, self.normalize, self.query)
 
-    def score_many(self, sources: Sequence[Features], points: Sequence[Tensor], target: Features) -> Tensor:
-        """Score maps ``(1, sum of n_i, h, w)`` over one target of the points ``(n_i, 2)`` of several sources.
-
-        Without a head, all queries share one product with the target's features.
-        """
-        if self.head is not None:
-            maps = [self.score_maps(s, target, p[None]) for s, p in zip(sources, points, strict=True)]
-            return torch.cat(maps, dim=1)
-        queries = [self.query_features(s, p[None]) for s, p in zip(sources, points, strict=True)]
-        return feature_scores(torch.cat(queries, dim=1), target.maps, target.beta, normalize=self.normalize)
+    def score_queries(self, queries: Tensor, target: Features) -> Tensor:
+        """Score maps ``(1, N, h, w)`` of query features ``(1, N, C)``, of any number of sources, over one target."""
+        return feature_scores(queries, target.maps, target.beta, normalize=self.normalize)
 
     def tail_parameters(self) -> Iterator[nn.Parameter]:
         """Parameters of the backbone that learn."""
