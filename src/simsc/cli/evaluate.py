@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-_MODEL_HELP = "Model file or run folder, or the name of a backbone to use as it is."
+_MODEL_HELP = "Packaged model, model file, run folder, or the name of a backbone to use as it is."
 _PROTOCOL_HELP = "paper-256, original, cats-256, geoaware, dift; @<side> sets the size."
 _LOCALIZER_HELP = "kernel-soft-argmax, argmax, soft-argmax, window-soft-argmax; default: the model's."
 _BETA_HELP = "Evaluation temperature on top of the model's; default: the one it was trained for, or 1."
@@ -23,7 +23,7 @@ def register(app: typer.Typer) -> None:
 
 
 def evaluate(
-    model: str = typer.Option(..., help=_MODEL_HELP),
+    model: str = typer.Option("simsc-resnet50", help=_MODEL_HELP),
     data: str = typer.Option("pfpascal", help="Data set."),
     root: Path | None = typer.Option(None, help="Folder of the data set."),
     split: str = typer.Option("test", help="Split of the data set."),
