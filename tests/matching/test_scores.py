@@ -186,3 +186,20 @@ def test_wrong_names_and_shapes_are_refused():
         query_scores(source, target, torch.zeros(2, 1, 2), query="sample")
     with pytest.raises(ValueError, match="equal B and C"):
         query_scores(source, target[:, :3], torch.zeros(2, 1, 2))
+
+
+def test_no_query_gives_no_score_map_of_a_channels_last_map():
+    maps = torch.rand(1, 8, 16, 16).to(memory_format=torch.channels_last)
+    assert query_scorer(maps, maps)(torch.zeros(1, 0, 2)).shape == (1, 0, 16, 16)
+
+
+def test_the_batch_stays_free_in_an_exported_graph_of_channels_last_maps():
+    class Scores(torch.nn.Module):
+        def forward(self, maps, points):
+            maps = maps.contiguous(memory_format=torch.channels_last)
+            return query_scorer(maps, maps)(points)
+
+    free = {0: torch.export.Dim("batch", min=2)}
+    example = (torch.rand(2, 8, 16, 16), torch.rand(2, 5, 2))
+    graph = torch.export.export(Scores(), example, dynamic_shapes=(free, free)).module()
+    assert graph(torch.rand(3, 8, 16, 16), torch.rand(3, 5, 2)).shape == (3, 5, 16, 16)
