@@ -43,12 +43,15 @@ def build_model(description: Mapping[str, Any], weights: str | Path | None = "de
 
 
 def save_model(model: SimSC, path: str | Path, description: Mapping[str, Any], half: bool = False) -> None:
-    """Write all weights and the description atomically; ``half`` stores floating-point weights as float16."""
+    """Write all weights and the description atomically; ``half`` stores matrices and kernels as float16.
+
+    Vectors stay as they are: they are small, and statistics of a normalisation can exceed what float16 holds.
+    """
     from safetensors.torch import save_file
 
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
     if half:
-        tensors = {name: tensor.half() if tensor.is_floating_point() else tensor for name, tensor in tensors.items()}
+        tensors = {name: tensor.half() if tensor.is_floating_point() and tensor.ndim > 1 else tensor for name, tensor in tensors.items()}
     with atomic_path(path) as temporary:
         save_file(tensors, temporary, metadata={"simsc": json.dumps(dict(description))})
 
