@@ -51,7 +51,10 @@ def save_model(model: SimSC, path: str | Path, description: Mapping[str, Any], h
 
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
     if half:
-        tensors = {name: tensor.half() if tensor.is_floating_point() and tensor.ndim > 1 else tensor for name, tensor in tensors.items()}
+        tensors = {
+            name: tensor.half() if tensor.is_floating_point() and tensor.ndim > 1 else tensor
+            for name, tensor in tensors.items()
+        }
     with atomic_path(path) as temporary:
         save_file(tensors, temporary, metadata={"simsc": json.dumps(dict(description))})
 
