@@ -49,6 +49,7 @@ def evaluate(
     if temperature is not None:  # replaces whatever stood in for a temperature
         settings.pop("beta_eval", None)
     settings.update({k: v for k, v in (("localizer", localizer), ("beta_eval", beta_eval)) if v is not None})
+    _check_names(protocol, data, localizer)
     with distributed.process_group():
         network = load_for_evaluation(model, temperature, device)
         with _progress(distributed.is_main()) as progress:
@@ -60,6 +61,18 @@ def evaluate(
     if predictions:
         write_predictions(predictions, found)
     _report({"model": model, **result}, out, as_json)
+
+
+def _check_names(protocol: str, data: str, localizer: str | None) -> None:
+    """Refuse misspelt names before anything slow or missing is looked for."""
+    from simsc.data.registry import dataset_info
+    from simsc.matching.localize import find_localizer
+    from simsc.metrics.protocols import find_protocol
+
+    find_protocol(protocol)
+    dataset_info(data)
+    if localizer is not None:
+        find_localizer(localizer)
 
 
 def score(

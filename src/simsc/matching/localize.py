@@ -87,9 +87,14 @@ LOCALIZERS: dict[str, Localizer] = {
 
 def localize(scores: Tensor, method: str = "kernel-soft-argmax", beta: float = 1.0) -> Tensor:
     """Points ``(B, N, 2)`` in cells by the localiser of that name, one of ``LOCALIZERS``."""
-    if method not in LOCALIZERS:
-        raise ConfigError(unknown_name("localizer", method, LOCALIZERS))
-    return LOCALIZERS[method](scores, beta=beta)
+    return find_localizer(method)(scores, beta=beta)
+
+
+def find_localizer(name: str) -> Localizer:
+    """The localiser of that name; an unknown one is refused with the allowed names."""
+    if name not in LOCALIZERS:
+        raise ConfigError(unknown_name("localizer", name, LOCALIZERS))
+    return LOCALIZERS[name]
 
 
 def _expectation(logits: Tensor) -> Tensor:
