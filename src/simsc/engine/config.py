@@ -55,6 +55,7 @@ class Config:
     head_rate: float = 1e-4
     warmup: int = 0  # steps of linear warm-up
     clip: float = 0.0  # largest gradient norm; 0 = off
+    average: float = 0.0  # decay of the running average of the weights that is validated and kept; 0 = off
     seed: int = 0
 
     # evaluation
@@ -126,6 +127,7 @@ _RANGES: dict[str, tuple[float, float]] = {
     "head_rate": (0, 10),
     "warmup": (0, _INFINITY),
     "clip": (0, _INFINITY),
+    "average": (0, 0.999999),
     "beta_eval": (1e-6, _INFINITY),
     "patience": (0, _INFINITY),
     "checkpoint_minutes": (0, _INFINITY),

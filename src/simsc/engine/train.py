@@ -11,6 +11,7 @@ import torch
 
 from simsc.data.registry import data_fingerprint, dataset_info, load_pairs
 from simsc.engine import distributed
+from simsc.engine.averaging import WeightAverage
 from simsc.engine.cache import choose_cache
 from simsc.engine.config import Config
 from simsc.engine.encoder import ImageEncoder
@@ -95,6 +96,7 @@ class Trainer:
         self.feed = TrainingFeed(self.train_pairs, self.encoder, config)
         self.image_size = self.encoder.frame(images[0]).canvas
         self.optimization = Optimization(self.model, config, self.device)
+        self.average = WeightAverage(self.model, config.average)
         self.monitor = Monitor.for_temperature(
             config.temperature, math.prod(self.model.backbone.grid_size(self.image_size))
         )
@@ -140,7 +142,8 @@ class Trainer:
             if stop:
                 raise KeyboardInterrupt
         self.epoch, self.batch = self.epoch + 1, 0
-        self._validate()
+        with self.average.applied():
+            self._validate()
         self._save()
 
     def _train_step(self, work: Work) -> None:
@@ -150,6 +153,7 @@ class Trainer:
         self._watch(outcome, work.weight)
         self.batch += 1
         self.step += 1
+        self.average.update(self.step)
         self.listener.on_batch(self.batch)
 
     def _watch(self, outcome: StepOutcome, weight: float) -> None:
@@ -219,7 +223,8 @@ class Trainer:
                 "scaler": self.optimization.scaler.state_dict(),
                 "meter": meter,
             }
-            self.folder.save_state(collect_tensors(self.model, self.optimization.optimizer), state)
+            tensors = collect_tensors(self.model, self.optimization.optimizer, self.average)
+            self.folder.save_state(tensors, state)
         self._saved_at = time.monotonic()
 
     def _load(self) -> None:
@@ -227,7 +232,7 @@ class Trainer:
         exists = self.folder.last.exists()
         if exists:
             tensors, state = self.folder.load_state()
-            restore_tensors(tensors, self.model, self.optimization.optimizer)
+            restore_tensors(tensors, self.model, self.optimization.optimizer, self.average)
             self.epoch, self.batch, self.step = state["epoch"], state["batch"], state["step"]
             self.best = state["best"]
             self.monitor.load_state_dict(state["monitor"])

@@ -7,11 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from simsc.engine.averaging import WeightAverage
+
 Tensors = dict[str, Tensor]
 
 
-def collect_tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> Tensors:
-    """Everything that training changes: learning parameters, buffers, and the optimiser's state.
+def collect_tensors(model: nn.Module, optimizer: torch.optim.Optimizer, average: WeightAverage) -> Tensors:
+    """Everything that training changes: learning parameters, buffers, the optimiser's state, averaged weights.
 
     Frozen weights are left out: they are rebuilt from their source, and a checkpoint stays small.
     """
@@ -20,10 +22,13 @@ def collect_tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> Tenso
     tensors = {f"model/{name}": t.detach().clone() for name, t in model.state_dict().items() if name in changing}
     for index, values in optimizer.state_dict()["state"].items():
         tensors.update({f"optimizer/{index}/{key}": value.clone() for key, value in values.items()})
+    tensors.update({f"average/{name}": value.clone() for name, value in average.tensors.items()})
     return tensors
 
 
-def restore_tensors(tensors: Tensors, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+def restore_tensors(
+    tensors: Tensors, model: nn.Module, optimizer: torch.optim.Optimizer, average: WeightAverage
+) -> None:
     """Put back what :func:`collect_tensors` collected."""
     model.load_state_dict(_below(tensors, "model/"), strict=False)
     state: dict[int, dict[str, Tensor]] = {}
@@ -31,6 +36,7 @@ def restore_tensors(tensors: Tensors, model: nn.Module, optimizer: torch.optim.O
         index, key = name.split("/")
         state.setdefault(int(index), {})[key] = value
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+    average.load(_below(tensors, "average/"))
 
 
 def _below(tensors: Tensors, prefix: str) -> dict[str, Any]:

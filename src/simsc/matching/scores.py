@@ -149,18 +149,19 @@ def _sample_few(source: Tensor, points: Tensor, beta: Tensor | None, normalize: 
     cells, weights = neighbours(at_least_float(points), size)
     cells, weights = cells.flatten(1), weights.flatten(1)
     around = at_least_float(_gather_cells(source, cells))
-    divisor = torch.linalg.vector_norm(around, dim=1).clamp(min=EPS) if normalize else torch.ones_like(weights)
+    divisor = torch.linalg.vector_norm(around, dim=2).clamp(min=EPS) if normalize else torch.ones_like(weights)
     if beta is not None:
         divisor = divisor * beta.to(around.dtype).expand(-1, *size).flatten(1).gather(1, cells)
-    weighted = around * (weights.to(around.dtype) / divisor)[:, None]
-    return weighted.unflatten(2, (-1, 4)).sum(dim=-1).transpose(1, 2)
+    shares = (weights.to(around.dtype) / divisor).unflatten(1, (-1, 1, 4))
+    return (shares @ around.unflatten(1, (-1, 4)))[:, :, 0]
 
 
 def _gather_cells(maps: Tensor, cells: Tensor) -> Tensor:
-    """Features ``(B, C, K)`` of the cells ``(B, K)``."""
+    """Features ``(B, K, C)`` of the cells ``(B, K)``."""
     if (rows := _rows(maps)) is not None:
-        return rows.gather(1, cells[..., None].expand(-1, -1, rows.shape[2])).transpose(1, 2)
-    return maps.flatten(2).gather(2, cells[:, None].expand(-1, maps.shape[1], -1))
+        first = torch.arange(rows.shape[0], device=cells.device)[:, None] * rows.shape[1]
+        return rows.flatten(0, 1).index_select(0, (cells + first).flatten()).view(*cells.shape, rows.shape[2])
+    return maps.flatten(2).gather(2, cells[:, None].expand(-1, maps.shape[1], -1)).transpose(1, 2)
 
 
 def _rows(maps: Tensor) -> Tensor | None:
