@@ -46,6 +46,8 @@ def test_a_constant_temperature_is_a_choice() -> None:
     feed(Monitor.for_temperature("fixed:0.003", 256), loss=3.0, temperature=0.003)
     with pytest.raises(TrainingDiverged, match="uniform softmax"):
         feed(Monitor.for_temperature("fixed:0.03", 256), loss=math.log(256), temperature=0.03)
+    with pytest.raises(TrainingDiverged, match="uniform softmax"):  # raw products are large: flat means collapsed
+        feed(Monitor.for_temperature("fixed:1", 256, normalized=False), loss=math.log(256), temperature=1.0)
 
 
 def test_what_was_seen_survives_a_resume() -> None:

@@ -16,6 +16,8 @@ from simsc.engine.monitor import TrainingDiverged
 from simsc.engine.train import Trainer
 from simsc.errors import ConfigError
 
+RUN = Config(weights="random", data="pairs", image_size=64, epochs=2, log_every=3, cache="memory", seed=3, average=0.5)
+
 
 def without_speed(path: Path) -> list[dict]:
     lines = [json.loads(line) for line in path.read_text().splitlines()]
@@ -38,7 +40,7 @@ class StopAfter(Listener):
 def finished(tiny_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that was never interrupted."""
     out = tmp_path_factory.mktemp("run")
-    config = Config(weights="random", data="pairs", image_size=64, epochs=2, log_every=3, cache="memory", seed=3)
+    config = RUN
     Trainer(config, out, root=tiny_root).run()
     return out
 
@@ -58,7 +60,7 @@ def test_a_run_leaves_everything_behind(finished: Path) -> None:
 
 
 def test_a_stopped_and_resumed_run_equals_an_uninterrupted_one(finished: Path, tiny_root: Path, tmp_path: Path) -> None:
-    config = Config(weights="random", data="pairs", image_size=64, epochs=2, log_every=3, cache="memory", seed=3)
+    config = RUN
     listener = StopAfter(1)
     first = listener.trainer = Trainer(config, tmp_path, root=tiny_root, listener=listener)
     with pytest.raises(KeyboardInterrupt):
@@ -68,6 +70,15 @@ def test_a_stopped_and_resumed_run_equals_an_uninterrupted_one(finished: Path, t
     assert ours.keys() == theirs.keys()
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
     assert without_speed(tmp_path / "metrics.jsonl") == without_speed(finished / "metrics.jsonl")
+
+
+def test_the_averaged_weights_are_validated_and_kept(finished: Path) -> None:
+    state, best = load_file(finished / "last.safetensors"), load_file(finished / "best.safetensors")
+    averages = {name.removeprefix("average/"): value for name, value in state.items() if name.startswith("average/")}
+    assert averages
+    assert any(not torch.equal(value, state[f"model/{name}"]) for name, value in averages.items())
+    epoch = json.loads((finished / "result.json").read_text())["best_epoch"]
+    assert all(torch.equal(best[name], value) for name, value in averages.items()) == (epoch == 2)
 
 
 def test_a_folder_is_neither_overwritten_nor_resumed_with_other_settings(finished: Path, tiny_root: Path) -> None:
@@ -120,6 +131,7 @@ def test_broken_steps_are_skipped_counted_and_end_the_run(
     with pytest.raises(TrainingDiverged, match=r"loss was not finite in 3 steps in a row.*last good checkpoint"):
         trainer.run()
     assert trainer.monitor.broken_total == 4
+    assert json.loads((tmp_path / "result.json").read_text())["stopped"].startswith("step 5: the loss")
     assert all(torch.isfinite(tensor).all() for tensor in load_file(tmp_path / "last.safetensors").values())
     steps = [line for line in without_speed(tmp_path / "metrics.jsonl") if "val" not in line]
     assert [line["skipped"] for line in steps] == [0, 1, 1, 2, 3]

@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from simsc.engine.config import Config
+from simsc.engine.monitor import TrainingDiverged
 from simsc.engine.presets import load_preset
 from simsc.engine.run_folder import RunFolder
 from simsc.errors import ConfigError
 from simsc.experiments.context import base_config
+from simsc.experiments.measure import Subject
 from simsc.experiments.runs import RunStore, same_training
 from simsc.experiments.variants import variant
 
@@ -50,6 +52,22 @@ def test_never_trains_the_same_configuration_twice(tmp_path: Path, trainings: Tr
     again = RunStore(tmp_path, trainings).ensure(TINY)
     assert first == again
     assert len(trainings.calls) == 1
+
+
+def test_a_training_that_diverges_is_an_answer_for_any_longer_budget(tmp_path: Path) -> None:
+    calls = []
+
+    def diverges(config: Config, folder: Path, root: Path | None, resume: bool) -> None:
+        calls.append(folder)
+        run = write_run(folder, config, finished=False)
+        run.result.write_text(json.dumps({"epochs": 1, "best_epoch": 0, "stopped": "dead features"}))
+        raise TrainingDiverged("dead features")
+
+    store = RunStore(tmp_path, diverges)
+    first = store.ensure(TINY)
+    assert store.ensure(TINY) == store.ensure(TINY.updated({"epochs": 9})) == first
+    assert len(calls) == 1
+    assert Subject(TINY, first).label("β = 1") == "β = 1, stopped early"
 
 
 def test_how_a_run_is_executed_does_not_matter(tmp_path: Path, trainings: Trainings) -> None:

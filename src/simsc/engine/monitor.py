@@ -31,13 +31,15 @@ class Monitor:
     """
 
     @staticmethod
-    def for_temperature(name: str, cells: int) -> Monitor:
-        """The monitor that suits a temperature module, by name.
+    def for_temperature(name: str, cells: int, normalized: bool = True) -> Monitor:
+        """The monitor that suits a temperature module, by name, and features that are normalised or not.
 
-        At a constant temperature near 1 every loss is close to that of a uniform softmax: no symptom there.
+        At a constant temperature near 1 every loss of normalised features is close to that of a uniform softmax: no
+        symptom there.
         """
         constant = float(name.partition(":")[2] or 1) if not learns(name) else None
-        return Monitor(cells, learns(name), flat_is_bad=constant is None or constant < FLAT_TEMPERATURE)
+        always_flat = normalized and constant is not None and constant >= FLAT_TEMPERATURE
+        return Monitor(cells, learns(name), flat_is_bad=not always_flat)
 
     def __init__(self, cells: int, learns_temperature: bool, flat_is_bad: bool | None = None) -> None:
         self.uniform_loss = math.log(cells)

@@ -61,7 +61,7 @@ class PairObjective(nn.Module):
             beta_target=(target.temperature * counted).sum().detach(),
             temperature=(source.temperature * target.temperature * counted).sum().detach(),
             pairs=pairs,
-            feature_norm=features.maps.detach().abs().amax(),
+            feature_norm=torch.stack(torch.aminmax(features.maps.detach())).abs().amax(),
         )
 
     def _cross_entropy(self, source: Features, target: Features, batch: PairBatch) -> Tensor:

@@ -20,7 +20,7 @@ from simsc.engine.feed import TrainingFeed, Work, unique_images
 from simsc.engine.interrupt import StopRequest
 from simsc.engine.listener import Listener
 from simsc.engine.meters import StepMeter, gradient_magnitudes
-from simsc.engine.monitor import Monitor
+from simsc.engine.monitor import Monitor, TrainingDiverged
 from simsc.engine.optimization import Optimization, StepOutcome
 from simsc.engine.run_folder import RunFolder
 from simsc.engine.scoring import score
@@ -75,9 +75,15 @@ class Trainer:
             self._fill_cache()
             if self.step == 0:
                 self._validate()
-            while self.epoch < self.config.epochs and not self._out_of_patience():
-                self._train_epoch()
-        return self._finish()
+            try:
+                while self.epoch < self.config.epochs and not self._out_of_patience():
+                    self._train_epoch()
+            except TrainingDiverged as diagnosis:
+                self._write_summary({"stopped": str(diagnosis)})
+                raise
+        summary = self._write_summary()
+        self.listener.on_end(summary)
+        return summary
 
     def _build(self) -> None:
         config = self.config
@@ -97,9 +103,8 @@ class Trainer:
         self.image_size = self.encoder.frame(images[0]).canvas
         self.optimization = Optimization(self.model, config, self.device)
         self.average = WeightAverage(self.model, config.average)
-        self.monitor = Monitor.for_temperature(
-            config.temperature, math.prod(self.model.backbone.grid_size(self.image_size))
-        )
+        cells = math.prod(self.model.backbone.grid_size(self.image_size))
+        self.monitor = Monitor.for_temperature(config.temperature, cells, config.normalize)
         self.meter = StepMeter()
 
     def _facts(self) -> dict[str, Any]:
@@ -242,15 +247,15 @@ class Trainer:
         if distributed.is_main():
             self.folder.rewind(self.step, self.epoch if exists else -1)
 
-    def _finish(self) -> dict[str, Any]:
+    def _write_summary(self, remarks: dict[str, Any] | None = None) -> dict[str, Any]:
         summary = {
             "epochs": self.epoch,
             "steps": self.step,
             "best_epoch": self.best["epoch"],
             "val": self.best.get("val", {}),
             "skipped_steps": self.monitor.broken_total,
+            **(remarks or {}),
         }
         if distributed.is_main():
             write_json(self.folder.result, summary)
-        self.listener.on_end(summary)
         return summary

@@ -116,7 +116,7 @@ def measured_row(context: Context, name: str, subject: Subject, protocol: str | 
     config = subject.config
     command = train_command(config, preset or context.preset)
     return Row(
-        name, cells, seed=config.seed, epochs=config.epochs, protocol=protocol or protocol_name(config),
+        subject.label(name), cells, seed=config.seed, epochs=config.epochs, protocol=protocol or protocol_name(config),
         command=command, values=values,
     )  # fmt: skip
 

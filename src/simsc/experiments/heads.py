@@ -48,11 +48,13 @@ def _head_rows(context: Context, head: str) -> list[Row]:
 
 
 def _row(context: Context, name: str, config: Config, temperature: float | None) -> Row:
-    result = context.meter.measure(context.trained(config), context.target, temperature=temperature)
+    subject = context.trained(config)
+    result = context.meter.measure(subject, context.target, temperature=temperature)
     values = {key: result[key] for key in ("per_image", "per_point", "temperature")}
+    cells = {context.target.title: pck_cell(result["per_image"])}
     return Row(
-        name, {context.target.title: pck_cell(result["per_image"])}, seed=config.seed, epochs=config.epochs,
-        protocol=protocol_name(config), command=train_command(config, context.preset), values=values,
+        subject.label(name), cells, seed=config.seed, epochs=config.epochs, protocol=protocol_name(config),
+        command=train_command(config, context.preset), values=values,
     )  # fmt: skip
 
 

@@ -47,6 +47,12 @@ class Subject:
         description = {**self.config.to_dict(), "temperature": "fixed:1", "head": "none", "normalize": True}
         return build_model(description, self.config.weights, self.config.seed).eval()
 
+    def label(self, name: str) -> str:
+        """How a table calls this model: ``name``, and whether its training diverged before its last epoch."""
+        result = self.folder.result
+        stopped = self.trained and "stopped" in json.loads(result.read_text(encoding="utf-8"))
+        return f"{name}, stopped early" if stopped else name
+
     def identity(self) -> str:
         """Changes when the weights change."""
         file = self.folder.best if self.trained else Path(self.config.weights)

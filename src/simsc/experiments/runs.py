@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from simsc.engine.config import Config
+from simsc.engine.monitor import TrainingDiverged
 from simsc.engine.run_folder import EXECUTION_KEYS, RunFolder
 from simsc.errors import ConfigError, SimscError
 
@@ -37,11 +38,18 @@ class StoredRun:
         """Whether it was trained as long as its configuration says; an ended run may have been resumed for longer."""
         if self.result is None:
             return False
+        if self.stopped:
+            return True
         return self.config.patience > 0 or self.result["epochs"] >= self.config.epochs
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it diverged: more epochs would not take it further."""
+        return "stopped" in (self.result or {})
 
     def answers(self, wanted: Config) -> bool:
         """Whether its best model is what ``wanted`` would give: a longer run is, if its best epoch came in time."""
-        if not self.finished or self.config.epochs < wanted.epochs:
+        if not self.finished or (self.config.epochs < wanted.epochs and not self.stopped):
             return False
         return self.config.epochs == wanted.epochs or (self.result or {})["best_epoch"] <= wanted.epochs
 
@@ -58,7 +66,7 @@ class RunStore:
         self.base, self.train = base, train
 
     def ensure(self, config: Config, root: Path | None = None) -> RunFolder:
-        """The finished run of a configuration: found, continued, or trained now."""
+        """The finished run of a configuration: found, continued, or trained now; one that diverged is finished too."""
         runs = [run for run in self._runs() if same_training(run.config, config)]
         # Equal epochs before longer ones: those also have the learning curves that were asked for.
         for run in sorted(runs, key=lambda run: run.config.epochs):
@@ -69,7 +77,7 @@ class RunStore:
             folder, config = self._place(config), config.updated({"track_gradients": True})
         else:
             folder, config = begun.folder, begun.config.updated({"epochs": config.epochs})
-        with _only_process(folder.path):
+        with _only_process(folder.path), suppress(TrainingDiverged):  # the run's result says so
             self.train(config, folder.path, root, begun is not None)
         return folder
 

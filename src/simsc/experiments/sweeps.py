@@ -143,6 +143,6 @@ def _row(
     if not subject.trained:
         return Row(name, cells, protocol=protocol_name(config), values=values)
     return Row(
-        name, cells, seed=config.seed, epochs=config.epochs, protocol=protocol_name(config),
+        subject.label(name), cells, seed=config.seed, epochs=config.epochs, protocol=protocol_name(config),
         command=train_command(config, context.preset), values=values,
     )  # fmt: skip
