@@ -23,7 +23,7 @@ class WeightAverage:
     def __init__(self, model: nn.Module, decay: float) -> None:
         self.decay = decay
         learning = {name: p for name, p in model.named_parameters() if p.requires_grad} if decay else {}
-        self._parameters = list(learning.values())
+        self._parameters: list[Tensor] = list(learning.values())
         self.tensors: dict[str, Tensor] = {name: p.detach().clone() for name, p in learning.items()}
 
     @torch.no_grad()
