@@ -33,7 +33,7 @@ class Config:
     train_split: str = "train"
     val_split: str = "val"
     image_size: int = 256
-    max_pairs: int = 0  # train on the first so many pairs; 0 = all
+    max_pairs: int = 0  # train on at most so many pairs, spread evenly over the list; 0 = all
     flip: float = 0.0  # probability of mirroring both images of a pair
     colour: float = 0.0  # strength of brightness, contrast and saturation changes
     crop: float = 0.0  # largest share of each side that a random crop removes

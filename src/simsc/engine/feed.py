@@ -70,6 +70,16 @@ class TrainingFeed:
         return Work(batch.to(self.encoder.device), state, float(bool(share)), len(indices))
 
 
+def spread_evenly(pairs: Sequence[Pair], limit: int) -> list[Pair]:
+    """At most ``limit`` pairs (0: all) from everywhere in the list, which is often sorted by category.
+
+    >>> spread_evenly("abcdefgh", 3)
+    ['a', 'c', 'f']
+    """
+    count = min(limit or len(pairs), len(pairs))
+    return [pairs[index * len(pairs) // count] for index in range(count)]
+
+
 def unique_images(pairs: Sequence[Pair]) -> list[ImageRef]:
     """The images of some pairs, each once."""
     return list({ref.key: ref for pair in pairs for ref in (pair.source, pair.target)}.values())
