@@ -106,9 +106,10 @@ def make_context(
     targets, notes = available(targets_for(base.data), root)
     if not targets or targets[0].data != base.data:
         raise DataError(notes[0])
+    trunk = "memory" if quick else "disk" if base.cache == "disk" else "none"
     if quick:
         notes = [f"Quick form: {base.data}, {base.image_size} pixels, weights {Path(base.weights).name}.", *notes]
     return Context(
-        base, preset, tuple(seeds), RunStore(runs, train), Meter(root, keep_trunk=quick), targets, out,
+        base, preset, tuple(seeds), RunStore(runs, train), Meter(root, trunk), targets, out,
         quick, tuple(backbones), tuple(notes), changes or {}, say,
     )  # fmt: skip

@@ -18,9 +18,9 @@ from simsc.engine.config import Config
 from simsc.engine.encoder import ImageEncoder
 from simsc.engine.run_folder import RunFolder
 from simsc.experiments.targets import Target
-from simsc.files import sha256, write_json
+from simsc.files import cache_folder, sha256, write_json
 from simsc.matching.features import Features
-from simsc.metrics.protocols import find_protocol
+from simsc.metrics.protocols import Protocol, find_protocol
 from simsc.models.checkpoints import build_model, load_model
 from simsc.models.model import SimSC
 
@@ -87,11 +87,12 @@ class Meter:
 
     Args:
         root: folder that holds the data sets; None looks in the usual places.
-        keep_trunk: share the frozen trunk's outputs between models, in memory; for small data sets.
+        trunk: where models share the outputs of a frozen trunk: ``memory`` (for small data sets), ``disk`` (where
+            trainings with ``cache=disk`` keep theirs), or ``none``.
     """
 
-    def __init__(self, root: Path | None = None, keep_trunk: bool = False) -> None:
-        self.root, self.keep_trunk = root, keep_trunk
+    def __init__(self, root: Path | None = None, trunk: str = "none") -> None:
+        self.root, self.trunk = root, trunk
         self._caches: dict[str, TrunkCache] = {}
         self._loaded: tuple[str, SimSC] | None = None
 
@@ -115,10 +116,17 @@ class Meter:
     def encoder(self, model: SimSC, protocol: str, keep: bool = False) -> ImageEncoder:
         """Encodes images for a model, with the trunk outputs that other models have left."""
         rules = find_protocol(protocol)
-        cache = None
-        if self.keep_trunk:
-            cache = self._caches.setdefault(trunk_fingerprint(model, rules.side), TrunkCache())
-        return (KeepingEncoder if keep else ImageEncoder)(model, rules, cache)
+        return (KeepingEncoder if keep else ImageEncoder)(model, rules, self._cache(model, rules))
+
+    def _cache(self, model: SimSC, rules: Protocol) -> TrunkCache | None:
+        """Shared trunk outputs, of images resized to a square as in training: files are named by side and content."""
+        if self.trunk == "none" or rules.view != "square" or model.trainable == "all":
+            return None
+        fingerprint = trunk_fingerprint(model, rules.side)
+        if fingerprint not in self._caches:
+            folder = cache_folder() / "trunk" if self.trunk == "disk" else None
+            self._caches[fingerprint] = TrunkCache(folder=folder, fingerprint=fingerprint)
+        return self._caches[fingerprint]
 
     def load(self, subject: Subject) -> SimSC:
         """The model; the last one stays loaded, for it is usually measured on several data sets."""
