@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from PIL import Image
 import simsc
 from simsc.errors import ConfigError, DataError
 from simsc.matcher import Matcher, load
+from simsc.models.checkpoints import build_model, save_model
 
 CENTRES = [(7.5, 7.5), (39.5, 23.5), (247.5, 135.5)]
 
@@ -192,3 +194,22 @@ def test_the_package_imports_without_torch():
     subprocess.run([sys.executable, "-c", code], check=True)
     with pytest.raises(AttributeError):
         _ = simsc.no_such_name
+
+
+def test_beta_eval_stands_for_a_temperature_that_was_not_learned(color_model, mosaic):
+    image, flat = mosaic(), copy.deepcopy(color_model)
+    flat.set_temperature("fixed:1")
+    expected = Matcher(color_model, device="cpu").match(image, image[::-1], CENTRES)
+    found = Matcher(flat, beta_eval=0.005, device="cpu").match(image, image[::-1], CENTRES)
+    np.testing.assert_allclose(found.points, expected.points, atol=1e-3)
+    np.testing.assert_allclose(found.confidence, expected.confidence, atol=1e-4)
+    assert found.temperature == pytest.approx(0.005)
+    with pytest.raises(ConfigError, match="beta_eval = 0"):
+        Matcher(flat, beta_eval=0.0)
+
+
+def test_the_beta_eval_stored_with_a_model_is_used(tmp_path):
+    description = {"backbone": "resnet50.v1_in1k", "temperature": "fixed:1", "beta_eval": 0.02}
+    save_model(build_model(description, weights="random"), tmp_path / "m.safetensors", description)
+    assert load(tmp_path / "m.safetensors", device="cpu").beta_eval == 0.02
+    assert load(tmp_path / "m.safetensors", device="cpu", beta_eval=0.5).beta_eval == 0.5

@@ -11,12 +11,10 @@ import torch
 from simsc.coordinates import Size
 from simsc.errors import DataError
 from simsc.images import check_pixels
-from simsc.matcher.encoded import EncodedImage
 from simsc.matcher.half_flow import CYCLE_SHARE, HalfFlow, match_half
 from simsc.matcher.pairing import PairScorer
 from simsc.matcher.results import upsample
 from simsc.matching.scores import sample_map
-from simsc.models.model import SimSC
 
 OUTSIDE = 128  # grey, where a warped pixel has no counterpart
 
@@ -95,25 +93,22 @@ class DenseFlow:
 
 
 def dense_flow(
-    model: SimSC,
-    source: EncodedImage,
-    target: EncodedImage,
+    there: PairScorer,
+    back: PairScorer,
     *,
     localizer: str,
     density: int = 1,
     smooth: float = 0.0,
     max_cycle: float | None = None,
 ) -> DenseFlow:
-    """Match two encoded images densely in both directions; see :meth:`simsc.matcher.Matcher.dense`."""
-    there, back = PairScorer(model, source, target), PairScorer(model, target, source)
-    temperature = float(source.features.temperature * target.features.temperature)
-    limit = CYCLE_SHARE * max(target.size) if max_cycle is None else max_cycle
+    """Match two images densely, given their scorers in both directions; see :meth:`simsc.matcher.Matcher.dense`."""
+    limit = CYCLE_SHARE * max(there.target.size) if max_cycle is None else max_cycle
     halves = (
-        match_half(target, source, back, there, localizer, density),
-        match_half(source, target, there, back, localizer, density),
+        match_half(back, there, localizer, density),
+        match_half(there, back, localizer, density),
     )
     backward, forward = (half.smoothed(smooth * density) if smooth else half for half in halves)
-    return DenseFlow(backward, forward, temperature, limit)
+    return DenseFlow(backward, forward, there.temperature, limit)
 
 
 def _sample(values: np.ndarray, places: np.ndarray) -> np.ndarray:

@@ -69,10 +69,9 @@ class HalfFlow:
         return points.clip(0, limit)
 
 
-def match_half(
-    first: EncodedImage, second: EncodedImage, there: PairScorer, back: PairScorer, localizer: str, density: int
-) -> HalfFlow:
+def match_half(there: PairScorer, back: PairScorer, localizer: str, density: int) -> HalfFlow:
     """Match a grid over the first image with the second one, and back."""
+    first, second = there.source, there.target
     queries = _queries(first, density)
     match = dense_match(first.features, second.features, queries, score_maps=there, localizer=localizer)
     returned = dense_match(second.features, first.features, match.points, score_maps=back, localizer=localizer)

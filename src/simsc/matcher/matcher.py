@@ -16,7 +16,7 @@ from simsc.images import read_image
 from simsc.matcher.encoded import EncodedImage, Encoder, ImageLike, View, encode_images
 from simsc.matcher.flow import DenseFlow, dense_flow
 from simsc.matcher.inference import inference_copy, pick_device
-from simsc.matcher.pairing import check_query, find_points, to_cells
+from simsc.matcher.pairing import PairScorer, check_query, find_points, to_cells
 from simsc.matcher.results import MatchResult
 from simsc.matching.localize import LOCALIZERS
 from simsc.models.model import SimSC
@@ -32,11 +32,14 @@ def load(model: str | Path | SimSC | None = None, **options: Any) -> Matcher:
             backbone (its pre-trained features), or a model in memory.
         options: of :class:`Matcher`.
     """
-    if not isinstance(model, SimSC):
-        from simsc.models.zoo import open_model
+    if isinstance(model, SimSC):
+        return Matcher(model, **options)
+    from simsc.models.checkpoints import read_description
+    from simsc.models.zoo import find_model, open_model
 
-        model = open_model(model)
-    return Matcher(model, **options)
+    path = find_model(model)
+    stored = read_description(path).get("beta_eval", 1.0) if path is not None else 1.0
+    return Matcher(open_model(model), **{"beta_eval": stored, **options})
 
 
 class Matcher:
@@ -52,6 +55,8 @@ class Matcher:
         keep_aspect: keep the images' aspect ratios instead of resizing to a square.
         flip: flipped ensemble: match the mirrored pair too and average the score maps; twice the time.
         localizer: one of :data:`simsc.matching.LOCALIZERS`.
+        beta_eval: temperature that scores are divided by, for models that have not learned one; :func:`load` takes
+            the one that is stored with a model.
         device: ``auto``, ``cpu``, ``cuda``, ``mps``.
         runtime: ``torch``, or ``onnx`` to run the network on ONNX Runtime (needs the extra ``export``).
     """
@@ -64,16 +69,20 @@ class Matcher:
         keep_aspect: bool = False,
         flip: bool = False,
         localizer: str = "kernel-soft-argmax",
+        beta_eval: float = 1.0,
         device: str = "auto",
         runtime: str = "torch",
     ) -> None:
         if localizer not in LOCALIZERS:
             raise ConfigError(unknown_name("localizer", localizer, LOCALIZERS))
+        if not beta_eval > 0:
+            raise ConfigError(f"beta_eval = {beta_eval} is not allowed; allowed: above 0")
         self.device = pick_device(device)
         self.model = inference_copy(model).to(self.device)
         backbone = model.backbone
         self.view = View(size or backbone.spec.input_size, backbone.stride, keep_aspect, model.convention)
         self.flip, self.localizer, self.runtime = flip, localizer, runtime
+        self.beta_eval = beta_eval
         self._encoder = self._build_encoder(runtime)
 
     @torch.inference_mode()
@@ -149,7 +158,12 @@ class Matcher:
             raise ConfigError(f"density = {density} and smooth = {smooth}: expected at least 1 and at least 0")
         first, second = self._encode([source, target])
         return dense_flow(
-            self.model, first, second, localizer=self.localizer, density=density, smooth=smooth, max_cycle=max_cycle
+            self._scorer(first, second),
+            self._scorer(second, first),
+            localizer=self.localizer,
+            density=density,
+            smooth=smooth,
+            max_cycle=max_cycle,
         )
 
     def _match(
@@ -160,8 +174,9 @@ class Matcher:
         min_confidence: float | None,
         max_cycle: float | None,
     ) -> MatchResult:
-        found, scorer = find_points(self.model, source, target, points, self.localizer)
-        back, _ = find_points(self.model, target, source, found.points, self.localizer)
+        scorer = self._scorer(source, target)
+        found = find_points(scorer, points, self.localizer)
+        back = find_points(self._scorer(target, source), found.points, self.localizer)
         error = np.linalg.norm(back.points - points, axis=1)
         matched = np.ones(len(points), dtype=bool)
         if min_confidence is not None:
@@ -174,13 +189,16 @@ class Matcher:
             confidence=found.confidence,
             cycle_error=error,
             matched=matched,
-            temperature=float(source.features.temperature * target.features.temperature),
+            temperature=scorer.temperature,
             source_size=source.size,
             target_size=target.size,
             convention=target.frame.convention,
             scorer=scorer,
             cells=to_cells(source, points),
         )
+
+    def _scorer(self, source: EncodedImage, target: EncodedImage) -> PairScorer:
+        return PairScorer(self.model, source, target, self.beta_eval)
 
     def _encode(self, images: list[Any]) -> list[EncodedImage]:
         """Encode what is not encoded yet, in one batch where sizes agree."""

@@ -19,11 +19,12 @@ class PairScorer:
     """Score maps over the target as a function of points in cells of the source.
 
     Where both images come with their mirror images, the mirrored pair is matched too and its score maps, mirrored
-    back, are averaged with the others.
+    back, are averaged with the others. Scores are divided by ``beta_eval``.
     """
 
-    def __init__(self, model: SimSC, source: EncodedImage, target: EncodedImage) -> None:
-        self.width = source.features.map_size[1]
+    def __init__(self, model: SimSC, source: EncodedImage, target: EncodedImage, beta_eval: float = 1.0) -> None:
+        self.source, self.target, self.beta_eval = source, target, beta_eval
+        self.temperature = float(source.features.temperature * target.features.temperature) * beta_eval
         self.scores = model.scorer(source.features, target.features)
         self.mirrored = None
         if (source.flipped is None) != (target.flipped is None):
@@ -34,9 +35,10 @@ class PairScorer:
     def __call__(self, cells: Tensor) -> Tensor:
         """Points ``(1, N, 2)`` in cells of the source -> scores ``(1, N, h, w)``."""
         scores = self.scores(cells)
-        if self.mirrored is None:
-            return scores
-        return (scores + self.mirrored(flip_points(cells, self.width)).flip(-1)) / 2
+        if self.mirrored is not None:
+            mirrored = self.mirrored(flip_points(cells, self.source.features.map_size[1])).flip(-1)
+            scores = (scores + mirrored) / 2
+        return scores if self.beta_eval == 1 else scores / self.beta_eval
 
 
 @dataclass(frozen=True)
@@ -52,15 +54,13 @@ class Found:
     confidence: np.ndarray
 
 
-def find_points(
-    model: SimSC, source: EncodedImage, target: EncodedImage, points: np.ndarray, localizer: str
-) -> tuple[Found, PairScorer]:
-    """Matches of points ``(n, 2)`` in pixels of the source as shown, and the scorer that found them."""
-    scorer = PairScorer(model, source, target)
+def find_points(scorer: PairScorer, points: np.ndarray, localizer: str) -> Found:
+    """Matches of points ``(n, 2)`` in pixels of the source as shown."""
+    source, target = scorer.source, scorer.target
     cells = to_cells(source, points)
     match = dense_match(source.features, target.features, cells[:, None], score_maps=scorer, localizer=localizer)
     found = from_cells(target, match.points[0, :, 0])
-    return Found(found, match.confidence[0, :, 0].cpu().numpy()), scorer
+    return Found(found, match.confidence[0, :, 0].cpu().numpy())
 
 
 def to_cells(image: EncodedImage, points: np.ndarray) -> Tensor:
