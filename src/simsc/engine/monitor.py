@@ -14,6 +14,7 @@ WINDOW = 150
 GRACE = 300
 TEMPERATURE_LIMITS = (0.005, 0.9)
 FLAT_MARGIN = 0.01
+"""How close to a uniform softmax's the mean loss of the window must be; single losses ten times as far."""
 FLAT_TEMPERATURE = 0.5
 
 
@@ -104,8 +105,13 @@ class Monitor:
                 f"step {step}: the effective temperature has been below {low} for {WINDOW} steps; "
                 "try a larger gamma or a lower temperature_rate"
             )
-        if self.flat_is_bad and all(abs(loss - self.uniform_loss) < FLAT_MARGIN for loss in self._losses):
+        if self.flat_is_bad and self._flat():
             raise TrainingDiverged(
                 f"step {step}: the loss has stayed at {self.uniform_loss:.3f} = ln(cells), a uniform softmax, for "
                 f"{WINDOW} steps: the features have collapsed; {remedy}"
             )
+
+    def _flat(self) -> bool:
+        distances = [loss - self.uniform_loss for loss in self._losses]
+        near = max(abs(each) for each in distances) < 10 * FLAT_MARGIN
+        return near and abs(sum(distances)) < FLAT_MARGIN * len(distances)
