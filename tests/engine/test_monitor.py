@@ -32,8 +32,8 @@ def test_collapse_is_diagnosed_with_a_remedy(loss: float, temperature: float, me
 def test_a_symptom_that_passes_is_no_collapse() -> None:
     monitor = Monitor(256, learns_temperature=True)
     feed(monitor, math.log(256), 0.95, steps=GRACE - 1)
-    feed(monitor, 4.0, 0.1, steps=1)
-    feed(monitor, math.log(256), 0.95, steps=WINDOW - 1)
+    feed(monitor, 4.0, 0.1, steps=WINDOW // 5)
+    feed(monitor, math.log(256), 0.95, steps=WINDOW // 2)
 
 
 def test_dead_features_stop_at_once() -> None:
@@ -48,6 +48,16 @@ def test_a_constant_temperature_is_a_choice() -> None:
         feed(Monitor.for_temperature("fixed:0.03", 256), loss=math.log(256), temperature=0.03)
     with pytest.raises(TrainingDiverged, match="uniform softmax"):  # raw products are large: flat means collapsed
         feed(Monitor.for_temperature("fixed:1", 256, normalized=False), loss=math.log(256), temperature=1.0)
+
+
+def test_a_flat_loss_may_be_noisy_but_not_on_its_way() -> None:
+    noisy, falling = Monitor(256, learns_temperature=True), Monitor(256, learns_temperature=True)
+    for step in range(GRACE - 1):
+        noisy.good_step(step, math.log(256) + (0.3 if step % 20 == 0 else 0.05 * (-1) ** step), 0.2)
+    with pytest.raises(TrainingDiverged, match="uniform softmax"):
+        noisy.good_step(GRACE, math.log(256), 0.2)
+    for step in range(GRACE + 200):
+        falling.good_step(step, math.log(256) + 0.6 - step / 500, 0.2)
 
 
 def test_what_was_seen_survives_a_resume() -> None:

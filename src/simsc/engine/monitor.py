@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from statistics import median
 
 from simsc.errors import SimscError
 from simsc.models.temperature import learns
@@ -14,7 +15,7 @@ WINDOW = 150
 GRACE = 300
 TEMPERATURE_LIMITS = (0.005, 0.9)
 FLAT_MARGIN = 0.01
-"""How close to a uniform softmax's the mean loss of the window must be; single losses ten times as far."""
+"""How close to a uniform softmax's the median loss of the window must be, and nine tenths of them ten times as far."""
 FLAT_TEMPERATURE = 0.5
 
 
@@ -112,6 +113,7 @@ class Monitor:
             )
 
     def _flat(self) -> bool:
-        distances = [loss - self.uniform_loss for loss in self._losses]
-        near = max(abs(each) for each in distances) < 10 * FLAT_MARGIN
-        return near and abs(sum(distances)) < FLAT_MARGIN * len(distances)
+        """Whether the usual loss is a uniform softmax's; a spike now and then does not make it another one."""
+        distances = [abs(loss - self.uniform_loss) for loss in self._losses]
+        near = sum(distance < 10 * FLAT_MARGIN for distance in distances)
+        return abs(median(self._losses) - self.uniform_loss) < FLAT_MARGIN and near > 0.9 * len(distances)
