@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -60,6 +61,41 @@ def fetch(name: Name) -> None:
     from simsc.models.weights import fetch_weights
 
     typer.echo(str(fetch_weights(find_backbone(name))))
+
+
+@app.command(epilog="Example: simsc models average runs/a runs/b --out both.safetensors")
+def average(
+    models: Annotated[list[str], typer.Argument(help="Trained models: packaged names, files or run folders.")],
+    out: Annotated[Path, typer.Option(help="The model file to write.")],
+    shares: Annotated[str, typer.Option(help="Weight of each model, e.g. `2,1`; equal by default.")] = "",
+    half: Annotated[bool, typer.Option("--half", help="Store matrices in half precision.")] = False,
+) -> None:
+    """Write the mean of the weights of models that were trained from the same start; one model is copied."""
+    from simsc.models.checkpoints import save_model
+    from simsc.models.soup import average_models
+
+    model, description = average_models([_trained(name) for name in models], _parse_shares(shares))
+    save_model(model, out, description, half)
+    typer.echo(str(out))
+
+
+def _trained(name: str) -> Path:
+    from simsc.errors import ConfigError
+    from simsc.models.zoo import find_model
+
+    path = find_model(name)
+    if path is None:
+        raise ConfigError(f"{name} is a backbone, not a trained model; give a packaged name, a file or a run folder")
+    return path
+
+
+def _parse_shares(text: str) -> list[float] | None:
+    from simsc.errors import ConfigError
+
+    try:
+        return [float(part) for part in text.split(",")] if text else None
+    except ValueError:
+        raise ConfigError(f"--shares {text}: expected numbers with commas, for example 2,1") from None
 
 
 def _facts(spec: BackboneSpec) -> dict[str, Any]:
