@@ -19,6 +19,13 @@ def test_every_preset_suits_both_data_sets(name: str, data: str, epochs: int) ->
     assert (config.gamma, config.beta_threshold, config.warmup, config.clip, config.augments) == (0.2, 0.1, 0, 0, False)
 
 
+def test_the_default_preset_is_the_papers_but_for_what_keeps_it_calm() -> None:
+    ours, paper = load_preset("simsc-resnet50", "pfpascal"), load_preset("resnet50", "pfpascal")
+    changed = {key for key, value in ours.to_dict().items() if value != paper.to_dict()[key]}
+    assert changed == {"rate", "clip", "average"}
+    assert ours.clip > 0
+
+
 def test_ablations_change_what_they_name() -> None:
     assert load_preset("beta1").temperature == "fixed:1"
     assert load_preset("no-l2norm").normalize is False

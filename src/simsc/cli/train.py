@@ -13,7 +13,7 @@ def register(app: typer.Typer) -> None:
 
 
 def train(
-    preset: str = typer.Option("resnet50", help="Named configuration; `--list` shows all."),
+    preset: str = typer.Option("simsc-resnet50", help="Named configuration; `--list` shows all."),
     data: str = typer.Option("pfpascal", help="Data set to train on: pfpascal, spair, scenes, coco, pairs, ..."),
     root: Path | None = typer.Option(
         None, help="Folder of the data set; found by itself if downloaded with `simsc data`."
