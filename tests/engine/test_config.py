@@ -60,7 +60,7 @@ def test_impossible_values_are_refused_by_name(key: str, value: object) -> None:
 
 
 def test_a_cache_of_changing_images_is_refused() -> None:
-    with pytest.raises(ConfigError, match="frozen trunk and no augmentation"):
+    with pytest.raises(ConfigError, match="frozen trunk and a finite number"):
         Config(cache="memory", flip=0.5)
     with pytest.raises(ConfigError, match="frozen trunk"):
         Config(cache="disk", trainable="all")

@@ -20,8 +20,8 @@ class ImageRef:
         key: identity of the pixels, unique within a data set and different for a flipped copy; caches use it.
         size: ``(height, width)`` of the image as shown (EXIF orientation applied).
         path: the file, for images on disk.
-        flip: whether the file is mirrored horizontally on loading.
-        render: draws the image as ``(H, W, 3)`` uint8, for images made on demand.
+        flip: whether the image is mirrored horizontally on loading.
+        render: draws the image as ``(H, W, 3)`` uint8, for images made on demand; with a path, from that file.
     """
 
     key: str

@@ -1,81 +1,120 @@
-"""Optional augmentation: mirrored, recoloured and cropped copies of a pair, with its points."""
+"""Optional augmentation: mirrored, recoloured and cropped copies of images, with their points.
+
+In one epoch all pairs see the same copy of an image, so that pairs of a batch share its forward pass as they do without
+augmentation. With ``variants`` the copies come from a finite set, and trunk outputs can be cached.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
-from simsc.coordinates import flip_points
+from simsc.coordinates import Size, flip_points
 from simsc.data.records import ImageRef, Pair
 from simsc.engine.config import Config
 
 
-def augment_pair(pair: Pair, config: Config, epoch: int, index: int) -> Pair:
-    """A random variant of a pair, decided by the seed, the epoch and the pair's index alone."""
-    generator = np.random.default_rng([config.seed, epoch, index, 7])
-    if config.flip and generator.random() < config.flip:
-        pair = _flipped(pair)
-    if config.crop:
-        pair = _cropped(pair, config.crop, generator)
-    if config.colour:
-        pair = _recoloured(pair, config.colour, generator)
-    return pair
+@dataclass(frozen=True)
+class _Copy:
+    """A copy of an image; ``corner`` is where its first pixel lies in the (mirrored) original."""
+
+    image: ImageRef
+    corner: np.ndarray
 
 
-def _flipped(pair: Pair) -> Pair:
-    return replace(
-        pair,
-        source=_derived(pair.source, "mirror", _mirror),
-        target=_derived(pair.target, "mirror", _mirror),
-        source_points=flip_points(pair.source_points, pair.source.size[1]),
-        target_points=flip_points(pair.target_points, pair.target.size[1]),
-        source_box=None,
-        target_box=None,
-    )
+class Augmenter:
+    """Random copies of the images of some pairs, decided by the seed, the epoch and the image alone.
+
+    Args:
+        pairs: all pairs that will be augmented; a crop keeps every point that any of them marks.
+        config: strengths of mirroring, cropping and recolouring, and the number of variants.
+    """
+
+    def __init__(self, pairs: Sequence[Pair], config: Config) -> None:
+        self.config = config
+        self._images: dict[str, ImageRef] = {}
+        self._extents: dict[str, np.ndarray] = {}
+        for pair in pairs:
+            self._note(pair.source, pair.source_points)
+            self._note(pair.target, pair.target_points)
+
+    def __call__(self, pair: Pair, epoch: int) -> Pair:
+        """The pair as it looks in an epoch."""
+        mirrored = self._mirrors(pair, epoch)
+        source, target = (self._copy(ref, self._number(ref, epoch), mirrored) for ref in (pair.source, pair.target))
+        return replace(
+            pair,
+            source=source.image,
+            target=target.image,
+            source_points=_moved(pair.source_points, pair.source.size, source, mirrored),
+            target_points=_moved(pair.target_points, pair.target.size, target, mirrored),
+            source_box=None,
+            target_box=None,
+        )
+
+    def copies(self) -> Iterator[ImageRef]:
+        """Every copy there can be; only with a finite number of variants."""
+        sides = (False, True) if self.config.flip else (False,)
+        for ref in self._images.values():
+            for number in range(self.config.variants):
+                yield from (self._copy(ref, number, mirrored).image for mirrored in sides)
+
+    def _note(self, ref: ImageRef, points: np.ndarray) -> None:
+        """Remember an image and the extent ``[[x0, y0], [x1, y1]]`` of its points."""
+        known = self._extents.get(ref.key, points)
+        everything = np.concatenate([known, points])
+        self._images[ref.key] = ref
+        self._extents[ref.key] = np.stack([everything.min(axis=0), everything.max(axis=0)])
+
+    def _mirrors(self, pair: Pair, epoch: int) -> bool:
+        """Both images of a pair are mirrored or none is, or left would become right; the same in both orders."""
+        names = sorted((pair.source.key, pair.target.key))
+        return bool(self._generator(epoch, *names).random() < self.config.flip)
+
+    def _number(self, ref: ImageRef, epoch: int) -> int:
+        variants = self.config.variants
+        return int(self._generator(epoch, ref.key).integers(variants)) if variants else epoch
+
+    def _copy(self, ref: ImageRef, number: int, mirrored: bool) -> _Copy:
+        generator = self._generator(number, ref.key, "copy")
+        extent, size = self._extents[ref.key], ref.size
+        if mirrored:
+            ref = _derived(ref, "mirror", _mirror)
+            extent = flip_points(extent, size[1])[::-1] * [1, 0] + extent * [0, 1]
+        box = _crop_box(size, extent, self.config.crop, generator)
+        if box != (0, 0, size[1], size[0]):
+            ref = _derived(ref, f"crop{box}", partial(_cut, box=box), (box[3] - box[1], box[2] - box[0]))
+        if self.config.colour:
+            factors = 1 + self.config.colour * (2 * generator.random(3) - 1)
+            ref = _derived(ref, f"colour{factors.round(4).tolist()}", partial(_recolour, factors=factors))
+        return _Copy(ref, np.array(box[:2]))
+
+    def _generator(self, number: int, *names: str) -> np.random.Generator:
+        return np.random.default_rng([self.config.seed, number, *(zlib.crc32(name.encode()) for name in names)])
 
 
-def _cropped(pair: Pair, strength: float, generator: np.random.Generator) -> Pair:
-    """Each image cropped at random; no key-point is lost."""
-    source, source_points = _crop(pair.source, pair.source_points, strength, generator)
-    target, target_points = _crop(pair.target, pair.target_points, strength, generator)
-    return replace(
-        pair,
-        source=source,
-        target=target,
-        source_points=source_points,
-        target_points=target_points,
-        source_box=None,
-        target_box=None,
-    )
+def _moved(points: np.ndarray, size: Size, copy: _Copy, mirrored: bool) -> np.ndarray:
+    return (flip_points(points, size[1]) if mirrored else points) - copy.corner
 
 
-def _crop(
-    ref: ImageRef, points: np.ndarray, strength: float, generator: np.random.Generator
-) -> tuple[ImageRef, np.ndarray]:
-    height, width = ref.size
+def _crop_box(
+    size: Size, extent: np.ndarray, strength: float, generator: np.random.Generator
+) -> tuple[int, int, int, int]:
+    """A random part ``x0, y0, x1, y1`` of an image that holds the extent of its points."""
+    height, width = size
     cuts = generator.random(4) * strength / 2 * np.array([width, height, width, height])
-    low = np.minimum(cuts[:2], np.maximum(points.min(axis=0), 0)).astype(int)
-    far = np.minimum(cuts[2:], np.maximum(np.array([width, height]) - 1 - points.max(axis=0), 0)).astype(int)
-    box = (int(low[0]), int(low[1]), width - int(far[0]), height - int(far[1]))
-    cropped = _derived(ref, f"crop{box}", partial(_cut, box=box), (box[3] - box[1], box[2] - box[0]))
-    return cropped, points - low
+    low = np.minimum(cuts[:2], np.maximum(extent[0], 0)).astype(int)
+    far = np.minimum(cuts[2:], np.maximum(np.array([width, height]) - 1 - extent[1], 0)).astype(int)
+    return int(low[0]), int(low[1]), width - int(far[0]), height - int(far[1])
 
 
-def _recoloured(pair: Pair, strength: float, generator: np.random.Generator) -> Pair:
-    changes = 1 + strength * (2 * generator.random((2, 3)) - 1)
-    source = _derived(pair.source, f"colour{changes[0].round(4).tolist()}", partial(_recolour, factors=changes[0]))
-    target = _derived(pair.target, f"colour{changes[1].round(4).tolist()}", partial(_recolour, factors=changes[1]))
-    return replace(pair, source=source, target=target)
-
-
-def _derived(
-    ref: ImageRef, tag: str, change: Callable[[np.ndarray], np.ndarray], size: tuple[int, int] | None = None
-) -> ImageRef:
-    """An image made from another one when it is loaded."""
-    return ImageRef(key=f"{ref.key}|{tag}", size=size or ref.size, render=lambda: change(ref.load()))
+def _derived(ref: ImageRef, tag: str, change: Callable[[np.ndarray], np.ndarray], size: Size | None = None) -> ImageRef:
+    """An image made from another one when it is loaded; its key says how, its path what from."""
+    return ImageRef(f"{ref.key}|{tag}", size or ref.size, ref.path, render=lambda: change(ref.load()))
 
 
 def _mirror(pixels: np.ndarray) -> np.ndarray:

@@ -112,7 +112,7 @@ def trunk_fingerprint(model: SimSC, side: int) -> str:
 
 
 def content_hash(ref: ImageRef) -> str:
-    """Hash of an image's content and flip: the file's bytes, or the rendered pixels."""
+    """Hash of an image's content and flip: the file's bytes and what is done to them, or the rendered pixels."""
     return _hash(ref) if ref.path is not None else _hash_of_rendered(ref)
 
 
@@ -124,6 +124,8 @@ def _hash_of_rendered(ref: ImageRef) -> str:
 
 def _hash(ref: ImageRef) -> str:
     digest = hashlib.sha256(b"flip" if ref.flip else b"")
+    if ref.path is not None and ref.render is not None:
+        digest.update(ref.key.encode())  # names what is done to the file
     digest.update(ref.path.read_bytes() if ref.path is not None else ref.load().tobytes())
     return digest.hexdigest()[:40]
 

@@ -37,6 +37,7 @@ class Config:
     flip: float = 0.0  # probability of mirroring both images of a pair
     colour: float = 0.0  # strength of brightness, contrast and saturation changes
     crop: float = 0.0  # largest share of each side that a random crop removes
+    variants: int = 0  # augmented copies of each image to choose from, which can be cached; 0 = new ones each epoch
     both_directions: bool = False  # add the loss from target to source
 
     # loss
@@ -85,15 +86,21 @@ class Config:
                 raise ConfigError(unknown_name(name, str(getattr(self, name)), allowed))
         if self.region > self.kernel:
             raise ConfigError(f"region = {self.region} must not exceed kernel = {self.kernel}")
-        if self.cache not in ("auto", "none") and (self.augments or self.trainable == "all"):
+        if self.cache not in ("auto", "none") and (self.endless or self.trainable == "all"):
             raise ConfigError(
-                f"cache = {self.cache} needs a frozen trunk and no augmentation; allowed here: auto, none"
+                f"cache = {self.cache} needs a frozen trunk and a finite number of images; allowed here: auto, none, "
+                "or augmentation with variants = 4, say"
             )
 
     @property
     def augments(self) -> bool:
-        """Whether images change from epoch to epoch, which rules out cached trunk outputs."""
+        """Whether images change from epoch to epoch."""
         return bool(self.flip or self.colour or self.crop)
+
+    @property
+    def endless(self) -> bool:
+        """Whether there is no end to the images' variants, which rules out cached trunk outputs."""
+        return self.augments and not self.variants
 
     def updated(self, changes: Mapping[str, Any]) -> Config:
         """A copy with some values changed; strings are converted to the field's type.
@@ -116,6 +123,7 @@ _RANGES: dict[str, tuple[float, float]] = {
     "flip": (0, 1),
     "colour": (0, 1),
     "crop": (0, 0.9),
+    "variants": (0, 1000),
     "region": (1, 99),
     "kernel": (2, 99),
     "beta_threshold": (1e-6, 1),

@@ -8,7 +8,7 @@ from functools import partial
 
 from simsc.data.records import ImageRef, Pair
 from simsc.engine import distributed
-from simsc.engine.augment import augment_pair
+from simsc.engine.augment import Augmenter
 from simsc.engine.batches import PairBatch, collate
 from simsc.engine.config import Config
 from simsc.engine.encoder import ImageEncoder
@@ -39,6 +39,7 @@ class TrainingFeed:
 
     def __init__(self, pairs: Sequence[Pair], encoder: ImageEncoder, config: Config) -> None:
         self.pairs, self.encoder, self.config = pairs, encoder, config
+        self.augment = Augmenter(pairs, config) if config.augments else None
 
     def batches(self, epoch: int) -> list[list[int]]:
         """Indices of the pairs of each batch of an epoch."""
@@ -53,7 +54,11 @@ class TrainingFeed:
     def images(self, epoch: int) -> list[ImageRef]:
         """Images of this process's share of an epoch."""
         shares = [distributed.my_share(batch) for batch in self.batches(epoch)]
-        return unique_images([self.pairs[index] for share in shares for index in share])
+        return unique_images(self._drawn([index for share in shares for index in share], epoch))
+
+    def all_images(self) -> list[ImageRef]:
+        """Every image that any epoch can ask for."""
+        return unique_images(self.pairs) if self.augment is None else list(self.augment.copies())
 
     def _jobs(self, epoch: int, start: int) -> Iterator[Callable[[], Work]]:
         for indices in self.batches(epoch)[start:]:
@@ -61,13 +66,14 @@ class TrainingFeed:
 
     def _prepare(self, epoch: int, indices: Sequence[int]) -> Work:
         share = distributed.my_share(indices)
-        chosen = share or indices[:1]
-        pairs = [self.pairs[index] for index in chosen]
-        if self.config.augments:
-            pairs = [augment_pair(pair, self.config, epoch, i) for pair, i in zip(pairs, chosen, strict=True)]
-        batch = collate(pairs, self.encoder.frame)
+        batch = collate(self._drawn(share or indices[:1], epoch), self.encoder.frame)
         state = self.encoder.states(batch.images)
         return Work(batch.to(self.encoder.device), state, float(bool(share)), len(indices))
+
+    def _drawn(self, indices: Sequence[int], epoch: int) -> list[Pair]:
+        """Pairs as they look in an epoch."""
+        pairs = [self.pairs[index] for index in indices]
+        return pairs if self.augment is None else [self.augment(pair, epoch) for pair in pairs]
 
 
 def spread_evenly(pairs: Sequence[Pair], limit: int) -> list[Pair]:

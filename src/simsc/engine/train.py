@@ -90,11 +90,11 @@ class Trainer:
         self.model = starting_model(config).to(self.device)
         images = unique_images([*self.train_pairs, *self.val_pairs])
         cache = choose_cache(
-            "none" if config.augments else config.cache,
+            "none" if config.endless else config.cache,
             config.cache_dtype,
             self.model,
             config.image_size,
-            len(images),
+            len(images) * max(1, config.variants * (2 if config.flip else 1)),
             cache_folder() / "trunk",
             shared=distributed.world_size() > 1,
         )
@@ -123,7 +123,8 @@ class Trainer:
         cache = self.encoder.cache
         if cache is None:
             return
-        images = unique_images([*self.train_pairs, *self.val_pairs])
+        images = [*self.feed.all_images(), *unique_images(self.val_pairs)]
+        images = list({ref.key: ref for ref in images}.values())
         if distributed.world_size() > 1 and cache.folder is not None:
             images = list(distributed.my_share(images))  # the others' states are read from their files
         elif distributed.world_size() > 1:
