@@ -146,6 +146,9 @@ class ShiftHead(nn.Module):
     layers = (0, 3, 6)
     calls = 0
 
+    def prepare(self, features: Features) -> Features:
+        return features
+
     def refine(self, source: Features, target: Features) -> ShiftHead:
         self.calls += 1
         self.target = target

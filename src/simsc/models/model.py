@@ -107,7 +107,8 @@ class SimSC(nn.Module):
         done = start if self._split >= 0 else -1
         current, more = self._walk(current, start, self.backbone.num_blocks, image_size, after=done)
         maps = self.backbone.to_map(current, image_size, final=True)
-        return Features(maps, self.temperature(maps), image_size, (*layers, *more))
+        features = Features(maps, self.temperature(maps), image_size, (*layers, *more))
+        return features if self.head is None else self.head.prepare(features)
 
     def encode(self, images: Tensor) -> Features:
         """Features of images ``(B, 3, H, W)`` in [0, 1]."""

@@ -65,7 +65,7 @@ def test_each_pair_of_a_batch_is_on_its_own(head, features):
 
 def test_refined_once_answers_like_score_maps(head, features):
     source, target = features(head, (3, 5), 1), features(head, (4, 2), 2)
-    refined = head.refine(source, target)
+    refined = head.refine(head.prepare(source), head.prepare(target))
     for count in (1, 7):
         torch.testing.assert_close(refined.score_maps(points(count)), head.score_maps(source, target, points(count)))
 
@@ -124,9 +124,9 @@ def test_cost_is_measured_and_leaves_the_head_as_it_was(tiny, name):
 
 
 def test_cost_of_a_convolution_in_closed_form(tiny):
-    """Two 3 x 3 convolutions 64 -> 4 -> 64 on 16 cells of two images, and one query's product over 64 channels."""
+    """Two 3 x 3 convolutions 64 -> 4 -> 64 on 16 cells of two images; one query: 4 cells around it, 16 products."""
     cost = head_cost(build_head("sfnet:kernel=3,hidden=4", tiny("resnet")), (4, 4))
-    assert cost["flops"] == 2 * (2 * 2 * 9 * 64 * 4 * 16) + 2 * 64 * 16
+    assert cost["flops"] == 2 * (2 * 2 * 9 * 64 * 4 * 16) + 2 * 64 * 4 + 2 * 64 * 16
     assert cost["parameters"] == 2 * 9 * 64 * 4 + 2 * 4 + 64
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from simsc.matching import query_scores
+from simsc.models import SimSC
 from simsc.models.heads.sfnet import SFNet
 
 POINTS = torch.tensor([[[0.0, 0.0], [1.3, 2.6]]]).double().expand(2, -1, -1)
@@ -37,3 +38,17 @@ def test_translation_of_a_map_translates_the_adapted_map(tiny, features):
     # Two 3 x 3 convolutions reach two cells: the border of the padded map is not touched by the content.
     inner = head.adapt(maps).roll((1, -1), dims=(2, 3))
     torch.testing.assert_close(moved[:, :, 3:-3, 3:-3], inner[:, :, 3:-3, 3:-3])
+
+
+def test_an_image_is_adapted_once_however_many_pairs_share_it(tiny):
+    model = SimSC(tiny("resnet"), head="sfnet:kernel=3").eval()
+    torch.nn.init.normal_(model.head.adaptation[-1].weight)
+    adapted = []
+    model.head.adaptation.register_forward_hook(lambda *call: adapted.append(len(call[2])))
+    images = model.encode(torch.rand(2, 3, 64, 64))
+    both = images.select(torch.tensor([0, 1])), images.select(torch.tensor([1, 0]))
+    scores = model.score_maps(*both, torch.full((2, 1, 2), 20.0))
+    assert adapted == [2]
+    maps = model.backbone(torch.rand(1, 3, 64, 64))
+    assert not torch.equal(model.head.adapt(maps), maps)
+    assert scores.shape == (2, 1, 4, 4)

@@ -15,8 +15,9 @@ from simsc.models.heads.refined import Refined
 class Head(nn.Module, ABC):
     """Turns the features of two images into score maps.
 
-    A subclass implements :meth:`refine`. Its scores, before the temperature, should have about the range of a cosine
-    similarity; the effective temperature of the pair then divides them, as it does without a head.
+    A subclass implements :meth:`refine`, and :meth:`prepare` where part of the work needs one image only. Its
+    scores, before the temperature, should have about the range of a cosine similarity; the effective temperature of
+    the pair then divides them, as it does without a head.
 
     Attributes:
         layers: backbone layers it wants besides the last map, ascending; they arrive as ``Features.layers``.
@@ -30,10 +31,14 @@ class Head(nn.Module, ABC):
         self.layers = tuple(sorted(set(layers)))
         self.levels: tuple[Level, ...] = probe_levels(backbone, self.layers)
 
+    def prepare(self, features: Features) -> Features:
+        """Do all that depends on single images; the model calls it once per image, however many pairs share it."""
+        return features
+
     @abstractmethod
     def refine(self, source: Features, target: Features) -> Refined:
-        """Do all that does not depend on the query points; keep the result to ask it many times."""
+        """Do all that depends on two prepared images but not on query points; keep the result to ask it many times."""
 
     def score_maps(self, source: Features, target: Features, points: Tensor) -> Tensor:
-        """Score maps ``(B, N, h, w)`` over the targets of points ``(B, N, 2)`` in cells of the source maps."""
-        return self.refine(source, target).score_maps(points)
+        """Score maps ``(B, N, h, w)`` over the targets of points ``(B, N, 2)`` in cells, from backbone features."""
+        return self.refine(self.prepare(source), self.prepare(target)).score_maps(points)

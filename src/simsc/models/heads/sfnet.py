@@ -38,11 +38,13 @@ class SFNet(Head):
             last,
         )
 
+    def prepare(self, features: Features) -> Features:
+        """The map adapted by the convolutions; the temperature stays that of the backbone's map."""
+        return replace(features, maps=self.adapt(features.maps))
+
     def refine(self, source: Features, target: Features) -> RefinedFeatures:
-        """Both maps adapted by the same convolutions."""
-        return RefinedFeatures(
-            replace(source, maps=self.adapt(source.maps)), replace(target, maps=self.adapt(target.maps))
-        )
+        """Cosine similarity of the adapted maps."""
+        return RefinedFeatures(source, target)
 
     def adapt(self, maps: Tensor) -> Tensor:
         """Maps ``(B, C, h, w)`` to maps of the same shape."""
