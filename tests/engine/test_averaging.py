@@ -54,3 +54,16 @@ def test_goes_on_from_a_stored_average() -> None:
     first, second = WeightAverage(nn.Linear(2, 2), 0.9), WeightAverage(nn.Linear(2, 2), 0.9)
     second.load(first.tensors)
     assert all(torch.equal(second.tensors[name], value) for name, value in first.tensors.items())
+
+
+def test_statistics_of_batchnorm_are_averaged_with_the_weights() -> None:
+    model = nn.BatchNorm1d(1)
+    average = WeightAverage(model, 0.5)
+    for step in range(1, 40):
+        model(torch.tensor([[3.0], [5.0]]))
+        average.update(step)
+    raw, smooth = model.running_mean.item(), average.tensors["running_mean"].item()
+    assert 3.5 < smooth < raw < 4.0  # both approach the mean 4, the average behind
+    with average.applied():
+        assert model.running_mean.item() == smooth
+    assert model.running_mean.item() == raw

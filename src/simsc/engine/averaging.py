@@ -10,32 +10,32 @@ from torch import Tensor, nn
 
 
 class WeightAverage:
-    """Exponential moving average of a model's learning parameters; with ``decay`` 0 it is the parameters themselves.
+    """Exponential moving average of what changes in a model; with ``decay`` 0 it is the model's own values.
 
     Over the first steps the average follows faster, so that it forgets the weights that training started from:
     step n (from 1) keeps at most ``n / (n + 9)`` of the average before it.
 
     Args:
-        model: whose parameters to average; buffers (statistics of BatchNorm) are left as they are.
+        model: whose learning parameters and BatchNorm statistics to average: averaged weights need averaged statistics.
         decay: share of the average that each step keeps, at least 0 and below 1; 0.999 looks back about 1000 steps.
     """
 
     def __init__(self, model: nn.Module, decay: float) -> None:
         self.decay = decay
-        learning = {name: p for name, p in model.named_parameters() if p.requires_grad} if decay else {}
-        self._parameters: list[Tensor] = list(learning.values())
-        self.tensors: dict[str, Tensor] = {name: p.detach().clone() for name, p in learning.items()}
+        changing = _changing(model) if decay else {}
+        self._values: list[Tensor] = list(changing.values())
+        self.tensors: dict[str, Tensor] = {name: value.detach().clone() for name, value in changing.items()}
 
     @torch.no_grad()
     def update(self, step: int) -> None:
-        """Take the parameters after step number ``step`` (from 1) into the average."""
+        """Take the values after step number ``step`` (from 1) into the average."""
         if self.tensors:
             kept = min(self.decay, step / (step + 9))
-            torch._foreach_lerp_(list(self.tensors.values()), self._parameters, 1 - kept)
+            torch._foreach_lerp_(list(self.tensors.values()), self._values, 1 - kept)
 
     @contextmanager
     def applied(self) -> Iterator[None]:
-        """Within this context the model has the averaged weights."""
+        """Within this context the model has the averaged values."""
         self._swap()
         try:
             yield
@@ -49,7 +49,13 @@ class WeightAverage:
 
     @torch.no_grad()
     def _swap(self) -> None:
-        for parameter, average in zip(self._parameters, self.tensors.values(), strict=True):
-            current = parameter.clone()
-            parameter.copy_(average)
+        for value, average in zip(self._values, self.tensors.values(), strict=True):
+            current = value.clone()
+            value.copy_(average)
             average.copy_(current)
+
+
+def _changing(model: nn.Module) -> dict[str, Tensor]:
+    """Learning parameters, and the statistics of all BatchNorms: those of frozen ones average to themselves."""
+    parameters = {name: value for name, value in model.named_parameters() if value.requires_grad}
+    return parameters | {name: value for name, value in model.named_buffers() if "running_" in name}
