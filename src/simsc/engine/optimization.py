@@ -13,6 +13,7 @@ from simsc.engine import distributed
 from simsc.engine.batches import PairBatch
 from simsc.engine.config import Config
 from simsc.engine.objective import LossParts, PairObjective
+from simsc.engine.synchronized import synchronize_batchnorm
 from simsc.errors import ConfigError
 from simsc.models.model import SimSC, State
 
@@ -91,5 +92,6 @@ class Optimization:
 
 def _distribute(objective: nn.Module, config: Config) -> nn.Module:
     if distributed.world_size() > 1:
+        synchronize_batchnorm(objective)
         objective = nn.parallel.DistributedDataParallel(objective, broadcast_buffers=not config.freeze_batchnorm)
     return torch.compile(objective) if config.compile else objective  # type: ignore[return-value]
