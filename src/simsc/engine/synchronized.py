@@ -35,9 +35,9 @@ class SynchronizedBatchNorm(nn.BatchNorm2d):
 
     @torch.no_grad()
     def _remember(self, mean: Tensor, variance: Tensor) -> None:
-        assert self.running_mean is not None and self.running_var is not None and self.momentum is not None
-        self.running_mean.lerp_(mean, self.momentum)
-        self.running_var.lerp_(variance, self.momentum)
+        for kept, new in ((self.running_mean, mean), (self.running_var, variance)):
+            if kept is not None and self.momentum is not None:
+                kept.lerp_(new, self.momentum)
 
 
 def synchronize_batchnorm(module: nn.Module) -> None:
