@@ -70,7 +70,10 @@ def average(
     shares: Annotated[str, typer.Option(help="Weight of each model, e.g. `2,1`; equal by default.")] = "",
     half: Annotated[bool, typer.Option("--half", help="Store matrices in half precision.")] = False,
 ) -> None:
-    """Write the mean of the weights of models that were trained from the same start; one model is copied."""
+    """Write the mean of the networks of models that were trained from the same start; one model is copied.
+
+    The temperature module is the first model's.
+    """
     from simsc.models.checkpoints import save_model
     from simsc.models.soup import average_models
 

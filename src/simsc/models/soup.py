@@ -1,8 +1,8 @@
 """Several trained models as one: the mean of their weights ("model soup", Wortsman et al., ICML 2022).
 
 Models that were fine-tuned from the same start lie in one basin, and the mean of their weights is often better than
-each of them, at the cost of one. Models of different seeds start with different temperature modules: average those only
-if validation says so.
+each of them, at the cost of one. Only the backbone (and a head) is averaged: a temperature module starts at random, so
+two of them have nothing in common, unit by unit; the first model's is kept.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ _FREE_KEYS = ("trainable", "freeze_batchnorm")
 def average_models(files: Sequence[Path], shares: Sequence[float] | None = None) -> tuple[SimSC, dict[str, Any]]:
     """The mean of models of the same network, and its description: the first one's, without a training's result.
 
+    The temperature module is the first model's.
+
     Args:
         files: model files.
         shares: weight of each, above 0; they need not sum to 1. None for equal shares.
@@ -35,7 +37,7 @@ def average_models(files: Sequence[Path], shares: Sequence[float] | None = None)
     models = [load_model(file) for file in files]
     total, mean = sum(shares), models[0].state_dict()
     for name, first in mean.items():
-        if first.is_floating_point():
+        if first.is_floating_point() and not name.startswith("temperature."):
             parts = (model.state_dict()[name] * (share / total) for model, share in zip(models, shares, strict=True))
             first.copy_(sum(parts))
     kept = {key: value for key, value in descriptions[0].items() if key != "best"}
