@@ -17,6 +17,7 @@ from simsc.files import shared_folder
 
 REAL = [
     ("pfpascal", "train", 2940, 23888),
+    ("pfpascal", "train-all", 129624, 912752),
     ("pfpascal", "val", 308, 2519),
     ("pfpascal", "test", 299, 2414),
     ("pfpascal", "clean", 204, 1587),

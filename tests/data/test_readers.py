@@ -58,6 +58,19 @@ class TestPFPascal:
     def test_clean_leaves_out_training_pairs_in_either_order(self, pfpascal: Path) -> None:
         assert [pair.name for pair in load_pairs("pfpascal", pfpascal, "clean")] == ["cat/c-a"]
 
+    def test_train_all_forms_pairs_of_training_images_but_none_that_is_held_out(self, pfpascal: Path) -> None:
+        listed = pfpascal / "image_pairs" / "train_pairs.csv"
+        row = listed.read_text().splitlines()[1]
+        listed.write_text(listed.read_text() + row.replace("a.jpg", "c.jpg") + "\n")  # c-b; a-c is validation's
+        pairs = {pair.name: pair for pair in load_pairs("pfpascal", pfpascal, "train-all")}
+        assert set(pairs) == {f"cat/{pair}{flip}" for pair in ("a-b", "b-a", "b-c", "c-b") for flip in ("", "|flip")}
+        listed_pairs = load_pairs("pfpascal", pfpascal, "train")
+        for pair in (listed_pairs[0], listed_pairs[2]):  # the same points as in the list, plain and mirrored
+            formed = pairs[pair.name]
+            assert (formed.source, formed.target, formed.point_names) == (pair.source, pair.target, pair.point_names)
+            np.testing.assert_array_equal(formed.source_points, pair.source_points)
+            np.testing.assert_array_equal(formed.target_points, pair.target_points)
+
     def test_other_layout(self, pfpascal: Path) -> None:
         expected = points(load_pairs("pfpascal", pfpascal, "train")[0])
         lists = pfpascal / "image_pairs"

@@ -16,6 +16,10 @@ def pairs_of(edges: list[tuple[int, int]]) -> list[Pair]:
     return [Pair(f"{n}", "c", refs[a], refs[b], [[0, 0]], [[1, 1]]) for n, (a, b) in enumerate(edges)]
 
 
+def ends(pair: Pair) -> tuple[str, str]:
+    return pair.source.key, pair.target.key
+
+
 edges = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=40)
 
 
@@ -39,6 +43,42 @@ def test_both_orders_of_a_pair_stand_together() -> None:
     pairs = pairs_of([(0, 1), (2, 3), (4, 5), (1, 0), (3, 2), (5, 4)])
     assert image_forwards(pairs, epoch_batches(pairs, 2, 0, 0)) == 6
     assert image_forwards(pairs, [[0, 1], [2, 3], [4, 5]]) == 12
+
+
+@settings(max_examples=50, deadline=None)
+@given(edges, st.integers(1, 7), st.integers(3, 5))
+def test_a_group_holds_all_pairs_of_its_images_and_is_never_cut(edges, batch_size: int, group: int) -> None:
+    pairs = pairs_of(edges)
+    batches = epoch_batches(pairs, batch_size, 0, 1, group=group)
+    drawn = [index for batch in batches for index in batch]
+    assert len(set(drawn)) == len(drawn)
+    assert all(len(batch) >= batch_size for batch in batches[:-1])
+    homes = [{key for index in batch for key in ends(pairs[index])} for batch in batches]
+    for index, pair in enumerate(pairs):  # what was drawn with one of its images lies in the same batch
+        assert sum(bool({*ends(pair)} & home) for home in homes) <= 1 or index not in drawn
+
+
+def test_groups_of_four_images_are_twelve_pairs_for_four_forwards() -> None:
+    pairs = pairs_of([(a, b) for a in range(8) for b in range(8) if a != b])
+    batches = epoch_batches(pairs, 12, 0, 0, group=4)
+    assert [len(batch) for batch in batches] == [12, 12]
+    assert image_forwards(pairs, batches) == 8
+    assert batches != epoch_batches(pairs, 12, 0, 1, group=4)
+
+
+def test_groups_keep_categories_and_mirrored_images_apart() -> None:
+    plain = [ImageRef(str(index), (8, 8)) for index in range(4)]
+    mirrored = [ImageRef(f"{index}|flip", (8, 8), flip=True) for index in range(4)]
+    point = [[0, 0]]
+    pairs = [
+        Pair(f"{side}{a}{b}", "c", refs[a], refs[b], point, point)
+        for side, refs in enumerate((plain, mirrored))
+        for a in range(4)
+        for b in range(4)
+        if a != b
+    ]
+    batches = epoch_batches(pairs, 1, 0, 0, group=8)
+    assert sorted(len({pairs[index].source.flip for index in batch}) for batch in batches) == [1, 1]
 
 
 @pytest.mark.real_data

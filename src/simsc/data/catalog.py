@@ -73,7 +73,7 @@ _PAIR_LISTS = "https://www.robots.ox.ac.uk/~xinghui/sd4match"
 _PFPASCAL = DatasetInfo(
     name="pfpascal",
     title="PF-PASCAL",
-    splits=("train", "val", "test", "clean"),
+    splits=("train", "train-all", "val", "test", "clean"),
     threshold="img",
     folders=("pfpascal", "pf-pascal", "PF-PASCAL"),
     markers=("PF-dataset-PASCAL",),
@@ -93,7 +93,13 @@ _PFPASCAL = DatasetInfo(
             "val_pairs.csv and test_pairs.csv: put them into the folder image_pairs beside PF-dataset-PASCAL",
         ),
     ),
-    counts={"train": (2940, 23888), "val": (308, 2519), "test": (299, 2414), "clean": (204, 1587)},
+    counts={
+        "train": (2940, 23888),
+        "train-all": (129624, 912752),
+        "val": (308, 2519),
+        "test": (299, 2414),
+        "clean": (204, 1587),
+    },
 )
 
 _PFWILLOW = DatasetInfo(

@@ -6,8 +6,10 @@ Two layouts: ``image_pairs/{train,val,test}_pairs.csv``, or ``{trn,val,test}_pai
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import permutations
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +20,7 @@ from simsc.data.records import Pair
 from simsc.errors import DataError
 
 MARKER = "PF-dataset-PASCAL"
-SPLITS = ("train", "val", "test", "clean")
+SPLITS = ("train", "train-all", "val", "test", "clean")
 CATEGORIES = (
     *("aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow"),
     *(
@@ -48,12 +50,18 @@ class _Annotation:
 
 
 def read_pairs(root: Path, split: str) -> list[Pair]:
-    """All pairs of a split; ``clean`` are the test pairs that train does not hold in either order."""
+    """All pairs of a split.
+
+    ``clean`` are the test pairs that train does not hold in either order. ``train-all`` are all pairs of training
+    images that can be formed, see :func:`_formed_pairs`.
+    """
     if split == "clean":
         seen = {frozenset(pair) for pair in listed_images(root, "train")}
         listed = listed_images(root, "test")
         pairs = read_pairs(root, "test")
         return [pair for pair, images in zip(pairs, listed, strict=True) if frozenset(images) not in seen]
+    if split == "train-all":
+        return _formed_pairs(root)
     return _Reader(root).read(_list_file(root, split))
 
 
@@ -61,6 +69,24 @@ def listed_images(root: Path, split: str) -> list[tuple[str, str]]:
     """Names ``(source, target)`` of the images of each pair of a list, without reading annotations."""
     rows = read_csv(_list_file(root, split), ("source_image", "target_image"))
     return [(Path(row["source_image"]).stem, Path(row["target_image"]).stem) for row in rows]
+
+
+def _formed_pairs(root: Path) -> list[Pair]:
+    """All pairs of training images of a category, in both orders, plain and mirrored.
+
+    Left out are the pairs of validation and test, in either order, unless train itself lists them.
+    """
+    path = _list_file(root, "train")
+    listed = listed_images(root, "train")
+    held_out = {frozenset(pair) for split in ("val", "test") for pair in listed_images(root, split)}
+    held_out -= {frozenset(pair) for pair in listed}
+    images: dict[str, set[str]] = defaultdict(set)
+    for pair, row in zip(listed, read_csv(path, ("class",)), strict=True):
+        images[_category(row["class"], str(path))].update(pair)
+    reader = _Reader(root)
+    return [
+        pair for category, stems in sorted(images.items()) for pair in reader.form(category, sorted(stems), held_out)
+    ]
 
 
 def _list_file(root: Path, split: str) -> Path:
@@ -85,6 +111,25 @@ class _Reader:
         unique = unique_names()
         rows = read_csv(path, ("source_image", "target_image", "class"))
         return [self._pair(row, f"{path}, line {number}", unique) for number, row in enumerate(rows, start=2)]
+
+    def form(self, category: str, stems: list[str], held_out: set[frozenset[str]]) -> Iterator[Pair]:
+        """Every ordered pair of some images with a common key-point, plain and mirrored, but for those held out."""
+        plain = {stem: self._whole_side(category, stem) for stem in stems}
+        sides = {"": plain, "|flip": {stem: side.mirrored() for stem, side in plain.items()}}
+        present = {stem: np.isfinite(side.points).all(axis=1) for stem, side in plain.items()}
+        for source, target in permutations(stems, 2):
+            common = np.flatnonzero(present[source] & present[target])
+            if not len(common) or frozenset((source, target)) in held_out:
+                continue
+            names = tuple(str(index) for index in common)
+            for tag, side in sides.items():
+                first, second = (replace(side[stem], points=side[stem].points[common]) for stem in (source, target))
+                yield make_pair(f"{category}/{source}-{target}{tag}", category, first, second, names)
+
+    def _whole_side(self, category: str, stem: str) -> Side:
+        """An image with all its points, absent ones as NaN."""
+        annotation = self._annotation(category, stem)
+        return self._side(stem, annotation.points, annotation)
 
     def _pair(self, row: dict[str, str], where: str, unique: Callable[[str], str]) -> Pair:
         category = _category(row["class"], where)

@@ -33,6 +33,7 @@ class Config:
     train_split: str = "train"
     val_split: str = "val"
     image_size: int = 256
+    group: int = 2  # images matched with each other in a batch; above 2 an epoch shows every image once, not every pair
     max_pairs: int = 0  # train on at most so many pairs, spread evenly over the list; 0 = all
     flip: float = 0.0  # probability of mirroring both images of a pair
     colour: float = 0.0  # strength of brightness, contrast and saturation changes
@@ -119,6 +120,7 @@ _TYPES = typing.get_type_hints(Config)
 _INFINITY = float("inf")
 _RANGES: dict[str, tuple[float, float]] = {
     "image_size": (16, 4096),
+    "group": (2, 64),
     "max_pairs": (0, _INFINITY),
     "flip": (0, 1),
     "colour": (0, 1),

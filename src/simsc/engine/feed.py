@@ -44,7 +44,7 @@ class TrainingFeed:
     def batches(self, epoch: int) -> list[list[int]]:
         """Indices of the pairs of each batch of an epoch."""
         config = self.config
-        return epoch_batches(self.pairs, config.batch_size, config.seed, epoch, config.share_images)
+        return epoch_batches(self.pairs, config.batch_size, config.seed, epoch, config.share_images, config.group)
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[Work]:
         """What this process computes in an epoch, from batch number ``start`` on."""
