@@ -45,29 +45,30 @@ class PairObjective(nn.Module):
     def forward(self, state: State, image_size: Size, batch: PairBatch) -> LossParts:
         """Loss of a batch from the trunk states ``(M, ...)`` of its unique images."""
         features = self.model.encode_state(state, image_size)
-        source, target = features.select(batch.source), features.select(batch.target)
-        entropy = self._cross_entropy(source, target, batch)
+        entropy = self._cross_entropy(features, batch)
         if self.config.both_directions:
-            entropy = (entropy + self._cross_entropy(target, source, batch.swapped())) / 2
+            entropy = (entropy + self._cross_entropy(features, batch.swapped())) / 2
+        source, target = (features.temperature[side] for side in (batch.source, batch.target))
         counted = batch.mask.any(dim=1).to(entropy.dtype)
         pairs = counted.sum()
-        regularizer = temperature_regularizer(torch.stack([source.beta, target.beta]), self.config.beta_threshold)
+        betas = torch.stack([features.beta[batch.source], features.beta[batch.target]])
+        regularizer = temperature_regularizer(betas, self.config.beta_threshold)
         cross_entropy = (entropy * counted).sum()
         return LossParts(
             total=cross_entropy + self.config.gamma * regularizer * pairs,
             cross_entropy=cross_entropy.detach(),
             regularizer=(regularizer * pairs).detach(),
-            beta_source=(source.temperature * counted).sum().detach(),
-            beta_target=(target.temperature * counted).sum().detach(),
-            temperature=(source.temperature * target.temperature * counted).sum().detach(),
+            beta_source=(source * counted).sum().detach(),
+            beta_target=(target * counted).sum().detach(),
+            temperature=(source * target * counted).sum().detach(),
             pairs=pairs,
             feature_norm=torch.stack(torch.aminmax(features.maps.detach())).abs().amax(),
         )
 
-    def _cross_entropy(self, source: Features, target: Features, batch: PairBatch) -> Tensor:
+    def _cross_entropy(self, images: Features, batch: PairBatch) -> Tensor:
         """Per pair ``(B,)``."""
-        scores = self.model.score_maps(source, target, batch.source_points)
-        cells = resize_points(batch.target_points, target.image_size, target.map_size, self.model.convention)
+        scores = self.model.pair_scores(images, batch.source, batch.target, batch.source_points)
+        cells = resize_points(batch.target_points, images.image_size, images.map_size, self.model.convention)
         return gaussian_cross_entropy(
             scores,
             cells,

@@ -5,6 +5,7 @@ from simsc.matching.dense import DenseMatch, cycle_map, dense_match
 from simsc.matching.features import Features
 from simsc.matching.localize import LOCALIZERS, localize
 from simsc.matching.scores import query_scorer, query_scores, sample_map
+from simsc.matching.shared import shared_scores
 
 __all__ = [
     "LOCALIZERS",
@@ -19,4 +20,5 @@ __all__ = [
     "query_scorer",
     "query_scores",
     "sample_map",
+    "shared_scores",
 ]

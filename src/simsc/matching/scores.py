@@ -73,7 +73,7 @@ def query_scorer(
     target = at_least_float(target)
     with torch.autocast(device_type=target.device.type, enabled=False):
         read = _reader(source, source_beta, normalize, query)
-        divisor = _divisor(target, target_beta, normalize)
+        divisor = cell_divisor(target, target_beta, normalize)
 
     def scores(points: Tensor) -> Tensor:
         with torch.autocast(device_type=target.device.type, enabled=False):
@@ -99,7 +99,7 @@ def feature_scores(queries: Tensor, target: Tensor, beta: Tensor | None = None, 
     """Score maps ``(B, N, h, w)`` of query features ``(B, N, C)`` over target maps ``(B, C, h, w)``."""
     target = at_least_float(target)
     with torch.autocast(device_type=target.device.type, enabled=False):
-        return _products(queries.to(target.dtype), target, _divisor(target, beta, normalize))
+        return _products(queries.to(target.dtype), target, cell_divisor(target, beta, normalize))
 
 
 def sample_map(maps: Tensor, points: Tensor) -> Tensor:
@@ -120,7 +120,7 @@ def sample_map(maps: Tensor, points: Tensor) -> Tensor:
 def unit_features(maps: Tensor, beta: Tensor | None = None, normalize: bool = True) -> Tensor:
     """The whole map ``(B, C, h, w)`` normalised over channels and divided by its temperature."""
     maps = at_least_float(maps)
-    return maps / _divisor(maps, beta, normalize)[:, None]
+    return maps / cell_divisor(maps, beta, normalize)[:, None]
 
 
 def at_least_float(tensor: Tensor) -> Tensor:
@@ -139,7 +139,7 @@ def _reader(source: Tensor, beta: Tensor | None, normalize: bool, query: str) ->
             return _sample_few(source, points, beta, normalize) if few else sample_map(unit(), points)
 
         return read
-    per_cell = _divisor(at_least_float(source), beta, normalize=False)[:, None]
+    per_cell = cell_divisor(at_least_float(source), beta, normalize=False)[:, None]
     return lambda points: F.normalize(sample_map(source, points), dim=-1, eps=EPS) / sample_map(per_cell, points)
 
 
@@ -189,7 +189,7 @@ def _products(queries: Tensor, target: Tensor, divisor: Tensor) -> Tensor:
     return products / divisor[:, None]
 
 
-def _divisor(maps: Tensor, beta: Tensor | None, normalize: bool) -> Tensor:
+def cell_divisor(maps: Tensor, beta: Tensor | None, normalize: bool) -> Tensor:
     """What each cell's feature is divided by, ``(B, h, w)``: its norm times its temperature."""
     shape = (maps.shape[0], *maps.shape[-2:])
     norm = _norms(maps).clamp(min=EPS) if normalize else maps.new_ones(shape)

@@ -11,6 +11,7 @@ from simsc.coordinates import Convention, Size, check_convention, resize_points
 from simsc.errors import ConfigError
 from simsc.matching.features import Features
 from simsc.matching.scores import QueryMode, ScoreMaps, feature_scores, query_features, query_scorer
+from simsc.matching.shared import shared_scores
 from simsc.models.backbones import Backbone
 from simsc.models.heads import build_head
 from simsc.models.temperature import build_temperature
@@ -120,6 +121,18 @@ class SimSC(nn.Module):
         """Score maps ``(B, N, h, w)`` over the targets of points ``(B, N, 2)`` in pixels of the sources' input."""
         cells = resize_points(points, source.image_size, source.map_size, self.convention)
         return self.scorer(source, target)(cells)
+
+    def pair_scores(self, images: Features, source: Tensor, target: Tensor, points: Tensor) -> Tensor:
+        """Score maps ``(P, N, h, w)`` of pairs of ``images``: :meth:`score_maps` of each, sharing what they share.
+
+        ``source`` and ``target`` are the index ``(P,)`` of each pair's images, ``points`` ``(P, N, 2)`` in pixels.
+        """
+        if self.head is not None:
+            return self.score_maps(images.select(source), images.select(target), points)
+        cells = resize_points(points, images.image_size, images.map_size, self.convention)
+        return shared_scores(
+            images.maps, source, target, cells, images.beta, normalize=self.normalize, query=self.query
+        )
 
     def scorer(self, source: Features, target: Features) -> ScoreMaps:
         """Score maps as a function of points ``(B, N, 2)`` in cells of the source, for :func:`dense_match`.
