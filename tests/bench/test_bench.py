@@ -44,11 +44,15 @@ def test_quick_mode_reports_every_ratio() -> None:
     result = CliRunner().invoke(app, ["bench", "--quick", "--json", "queries", "dense", "match", "training"])
     assert result.exit_code == 0, result.output
     report = json.loads(result.stdout)
-    assert len(report) == 7
-    assert all(line["value"] >= 0 and line["target"] > 0 for line in report)
-    assert report[-1]["passed"]  # equal gradients do not depend on the machine
+    assert report["environment"]["torch"] == torch.__version__
+    assert report["environment"]["threads"] == torch.get_num_threads()
+    ratios = report["ratios"]
+    assert len(ratios) == 7
+    assert all(line["value"] >= 0 and line["target"] > 0 for line in ratios)
+    assert ratios[-1]["passed"]  # equal gradients do not depend on the machine
 
 
 def test_the_table_names_each_benchmark() -> None:
     result = CliRunner().invoke(app, ["bench", "--quick", "queries"])
     assert "20 queries" in result.stdout
+    assert f"PyTorch {torch.__version__}" in result.stdout.replace("\n", " ")

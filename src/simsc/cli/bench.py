@@ -23,11 +23,11 @@ def bench(
     Example: `simsc bench queries dense`
     """
     os.environ.setdefault("KINETO_LOG_LEVEL", "5")  # else the profiler reports every start and stop
-    from simsc.bench import run_cases
+    from simsc.bench import describe, environment, run_cases
 
-    ratios = list(run_cases(names or (), quick))
+    ratios, where = list(run_cases(names or (), quick)), environment()
     if as_json:
-        typer.echo(json.dumps([ratio.to_dict() for ratio in ratios], indent=2))
+        typer.echo(json.dumps({"environment": where, "ratios": [ratio.to_dict() for ratio in ratios]}, indent=2))
         return
     from rich.console import Console
     from rich.table import Table
@@ -42,4 +42,6 @@ def bench(
         verdict = "[green]pass[/green]" if ratio.passed else "[red]fail[/red]"
         row = (f"{ratio.value:.3g} {ratio.unit}", f"{sign} {ratio.target:g} {ratio.unit}")
         table.add_row(ratio.name, *row, "" if quick else verdict, ratio.detail)
-    Console().print(table)
+    console = Console()
+    console.print(table)
+    console.print(describe(where), style="dim")
