@@ -7,10 +7,11 @@ import pytest
 
 from simsc.engine.config import Config
 from simsc.engine.presets import load_preset
+from simsc.engine.verdicts import is_correct
 from simsc.errors import ConfigError
 from simsc.experiments.outcome import Outcome, Row
 from simsc.experiments.paper import backbone_rows, paper_columns, pck_rows
-from simsc.experiments.qualitative import is_correct, one_per_category
+from simsc.experiments.qualitative import one_per_category
 from simsc.experiments.registry import find_experiment
 from simsc.experiments.tables import ABSENT, markdown_table, write_outcome, write_report
 from simsc.experiments.targets import available, targets_for

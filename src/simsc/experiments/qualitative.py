@@ -6,26 +6,22 @@ import base64
 import io
 from pathlib import Path
 
-import numpy as np
-import torch
 from PIL import Image
 
 from simsc.data.records import Pair
 from simsc.data.registry import dataset_info, load_pairs
 from simsc.engine.evaluate import Evaluator
 from simsc.engine.predictions import Prediction
-from simsc.engine.scoring import frame_points
+from simsc.engine.verdicts import ALPHA, is_correct
 from simsc.experiments.context import Context
 from simsc.experiments.measure import Subject, protocol_name
 from simsc.experiments.outcome import Outcome, Row
 from simsc.experiments.tables import number
 from simsc.experiments.variants import BASELINE_BETA_EVAL, title, train_command
 from simsc.files import write_text
-from simsc.metrics.pck import Threshold, correct_points, threshold_base
-from simsc.metrics.protocols import Protocol, find_protocol
+from simsc.metrics.protocols import find_protocol
 
 PAIRS = 4
-ALPHA = 0.1
 
 
 def qualitative(context: Context) -> Outcome:
@@ -63,24 +59,6 @@ def qualitative(context: Context) -> Outcome:
 def one_per_category(pairs: list[Pair], count: int) -> list[Pair]:
     """The first pair of each of the first ``count`` categories."""
     return list({pair.category: pair for pair in reversed(pairs)}.values())[::-1][:count]
-
-
-def is_correct(item: Prediction, protocol: Protocol, threshold: Threshold) -> np.ndarray:
-    """Which points ``(n,)`` of a prediction count as correct at PCK@0.1 under a protocol."""
-    from simsc.coordinates import resize_boxes
-
-    assert item.target_size is not None  # known for every image of a data set
-    frame = None if protocol.measure == "original" else protocol.frame(item.target_size)
-    truth = torch.from_numpy(frame_points(item.target_points, frame))[None]
-    predicted = torch.from_numpy(frame_points(item.predicted, frame))[None]
-    mask = torch.ones(truth.shape[:2], dtype=torch.bool)
-    boxes = None
-    if item.target_box is not None:
-        box = item.target_box if frame is None else resize_boxes(item.target_box, frame.original, frame.resized)
-        boxes = torch.from_numpy(np.asarray(box))[None]
-    size = torch.tensor([frame.canvas if frame else item.target_size])
-    base = threshold_base(threshold, points=truth, mask=mask, image_size=size, boxes=boxes)
-    return correct_points(predicted, truth, mask, base, [ALPHA], protocol.strict)[0, :, 0].numpy()
 
 
 def _predict(context: Context, subject: Subject, pairs: list[Pair]) -> list[Prediction]:
