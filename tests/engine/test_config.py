@@ -22,8 +22,19 @@ def test_every_preset_suits_both_data_sets(name: str, data: str, epochs: int) ->
 def test_the_default_preset_is_the_papers_but_for_what_keeps_it_calm() -> None:
     ours, paper = load_preset("simsc-resnet50", "pfpascal"), load_preset("resnet50", "pfpascal")
     changed = {key for key, value in ours.to_dict().items() if value != paper.to_dict()[key]}
-    assert changed == {"rate", "clip", "average"}
+    calm, data = (
+        {"freeze_batchnorm", "clip", "average"},
+        {"train_split", "anchor_split", "group", "batch_size", "epochs"},
+    )
+    assert changed == calm | data
     assert ours.clip > 0
+
+
+def test_groups_need_shared_images_and_anchors_need_groups() -> None:
+    with pytest.raises(ConfigError, match="share_images = false needs group = 2"):
+        Config(group=4, share_images=False)
+    with pytest.raises(ConfigError, match="needs group = 4 or more"):
+        Config(anchor_split="train")
 
 
 def test_ablations_change_what_they_name() -> None:

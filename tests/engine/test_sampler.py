@@ -6,8 +6,10 @@ from hypothesis import strategies as st
 
 from simsc.data.records import ImageRef, Pair
 from simsc.data.registry import load_pairs
+from simsc.engine.config import Config
+from simsc.engine.feed import TrainingFeed
 from simsc.engine.sampler import epoch_batches, image_forwards
-from simsc.errors import DataError
+from simsc.errors import ConfigError, DataError
 from simsc.files import shared_folder
 
 
@@ -50,6 +52,7 @@ def test_both_orders_of_a_pair_stand_together() -> None:
 def test_a_group_holds_all_pairs_of_its_images_and_is_never_cut(edges, batch_size: int, group: int) -> None:
     pairs = pairs_of(edges)
     batches = epoch_batches(pairs, batch_size, 0, 1, group=group)
+    assert all(batches)
     drawn = [index for batch in batches for index in batch]
     assert len(set(drawn)) == len(drawn)
     assert all(len(batch) >= batch_size for batch in batches[:-1])
@@ -66,6 +69,26 @@ def test_groups_of_four_images_are_twelve_pairs_for_four_forwards() -> None:
     assert batches != epoch_batches(pairs, 12, 0, 1, group=4)
 
 
+@settings(max_examples=50, deadline=None)
+@given(edges, st.integers(1, 7), st.integers(4, 6))
+def test_every_anchor_occurs_and_brings_all_pairs_with_its_group(edges, batch_size: int, group: int) -> None:
+    everything = pairs_of([(a, b) for a in range(10) for b in range(10) if a != b])
+    anchors = [pair for pair in pairs_of([(0, 1), *edges]) if pair.source.key != pair.target.key]
+    batches = epoch_batches(everything, batch_size, 0, 1, group=group, anchors=anchors)
+    drawn = [ends(everything[index]) for batch in batches for index in batch]
+    assert set(map(ends, anchors)) <= set(drawn)
+    assert {tuple(reversed(pair)) for pair in drawn} == set(drawn)
+    assert image_forwards(everything, batches) <= 2 * len(anchors)
+
+
+def test_two_anchors_are_a_group_of_twelve_pairs() -> None:
+    everything = pairs_of([(a, b) for a in range(8) for b in range(8) if a != b])
+    anchors = pairs_of([(0, 1), (1, 0), (2, 3), (3, 2)])
+    (batch,) = epoch_batches(everything, 99, 0, 0, group=4, anchors=anchors)
+    assert len(batch) == 12
+    assert {key for index in batch for key in ends(everything[index])} == set("0123")
+
+
 def test_groups_keep_categories_and_mirrored_images_apart() -> None:
     plain = [ImageRef(str(index), (8, 8)) for index in range(4)]
     mirrored = [ImageRef(f"{index}|flip", (8, 8), flip=True) for index in range(4)]
@@ -79,6 +102,12 @@ def test_groups_keep_categories_and_mirrored_images_apart() -> None:
     ]
     batches = epoch_batches(pairs, 1, 0, 0, group=8)
     assert sorted(len({pairs[index].source.flip for index in batch}) for batch in batches) == [1, 1]
+
+
+def test_groups_that_a_list_cannot_fill_are_refused() -> None:
+    pairs = pairs_of([(0, 1), (2, 3), (4, 5), (6, 7), (8, 9)])
+    with pytest.raises(ConfigError, match=r"group = 4 draws only \d pairs of 10 images"):
+        TrainingFeed(pairs, None, Config(group=4))  # type: ignore[arg-type]  # refused before any image is needed
 
 
 @pytest.mark.real_data

@@ -7,7 +7,7 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 from torch import nn
 
-from simsc.engine.synchronized import SynchronizedBatchNorm, synchronize_batchnorm
+from simsc.engine.synchronized import SynchronizedBatchNorm, share_images, synchronize_batchnorm
 
 
 def images(count: int = 5) -> torch.Tensor:
@@ -22,11 +22,13 @@ def one_step(norm: nn.Module, batch: torch.Tensor, weights: torch.Tensor) -> tup
 
 
 def member(rank: int, folder: str) -> None:
-    """One of two processes: the first has two of five images, the second three."""
+    """One of two processes: the first has three of five images, the second four; two are held by both."""
     dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=2)
-    mine = slice(0, 2) if rank == 0 else slice(2, 5)
+    mine = slice(0, 3) if rank == 0 else slice(1, 5)
+    shares = torch.tensor([1, 0.5, 0.5, 1, 1])[mine]
     norm = SynchronizedBatchNorm.of(nn.BatchNorm2d(3)).train()
-    output, gradient = one_step(norm, images()[mine], images(5).cos()[mine])
+    share_images(nn.Sequential(norm), shares)
+    output, gradient = one_step(norm, images()[mine], images(5).cos()[mine] * shares[:, None, None, None])
     torch.save([output, gradient, norm.running_mean, norm.running_var], f"{folder}/{rank}.pt")
     dist.destroy_process_group()
 
@@ -36,8 +38,11 @@ def test_two_processes_normalise_like_one(tmp_path: Path) -> None:
     first, second = (torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in range(2))
     plain = nn.BatchNorm2d(3).train()
     output, gradient = one_step(plain, images(), images(5).cos())
-    torch.testing.assert_close(torch.cat([first[0], second[0]]), output)
-    torch.testing.assert_close(torch.cat([first[1], second[1]]), gradient, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(torch.cat([first[0], second[0][2:]]), output)
+    both = torch.zeros_like(gradient)
+    both[:3] += first[1]
+    both[1:] += second[1]
+    torch.testing.assert_close(both, gradient, rtol=1e-4, atol=1e-5)
     for ours, theirs in ((first[2], plain.running_mean), (second[3], plain.running_var)):
         torch.testing.assert_close(ours, theirs)
 

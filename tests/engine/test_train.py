@@ -10,9 +10,11 @@ import torch
 from safetensors.torch import load_file
 
 from simsc.engine import monitor, train
+from simsc.engine.cache import trunk_fingerprint
 from simsc.engine.config import Config
 from simsc.engine.listener import Listener
 from simsc.engine.monitor import TrainingDiverged
+from simsc.engine.starting import starting_model
 from simsc.engine.train import Trainer
 from simsc.errors import ConfigError
 
@@ -136,6 +138,43 @@ def test_broken_steps_are_skipped_counted_and_end_the_run(
     steps = [line for line in without_speed(tmp_path / "metrics.jsonl") if "val" not in line]
     assert [line["skipped"] for line in steps] == [0, 1, 1, 2, 3]
     assert ["loss" in line for line in steps] == [True, False, True, False, False]
+
+
+def test_a_broken_step_leaves_no_mark_on_learning_statistics(
+    tiny_config: Config, tiny_root: Path, tmp_path: Path, monkeypatch
+) -> None:
+    config = replace(tiny_config, epochs=1, freeze_batchnorm=False, average=0.5)
+    trainer = Trainer(config, tmp_path, root=tiny_root)
+    prepare = trainer.feed._prepare
+
+    def first_batch_is_broken(epoch: int, indices):
+        work = prepare(epoch, indices)
+        first = trainer.feed.batches(0)[0] == list(indices)
+        return replace(work, state=(work.state[0] * math.nan,)) if first else work
+
+    monkeypatch.setattr(trainer.feed, "_prepare", first_batch_is_broken)
+    trainer.run()
+    assert trainer.monitor.broken_total == 1
+    state = load_file(tmp_path / "last.safetensors")
+    assert any("running_var" in name for name in state)
+    assert all(torch.isfinite(tensor).all() for tensor in state.values())
+
+
+def test_groups_around_anchors_train(tiny_config: Config, tiny_root: Path, tmp_path: Path) -> None:
+    config = replace(tiny_config, group=4, anchor_split="train", epochs=1, freeze_batchnorm=False)
+    assert Trainer(config, tmp_path, root=tiny_root).run()["steps"] > 0
+
+
+def test_the_trunk_cache_is_shared_by_models_whose_tails_differ(tiny_config: Config) -> None:
+    model = starting_model(replace(tiny_config, freeze_batchnorm=False))
+    before = trunk_fingerprint(model, 64)
+    norms = [m for m in model.backbone.tail_modules()[-1].modules() if isinstance(m, torch.nn.BatchNorm2d)]
+    norms[0].running_mean += 1
+    norms[0].weight.data += 1
+    assert trunk_fingerprint(model, 64) == before
+    frozen = next(m for m in model.backbone.modules() if isinstance(m, torch.nn.BatchNorm2d))
+    frozen.running_mean += 1
+    assert trunk_fingerprint(model, 64) != before
 
 
 def test_augmentation_both_directions_warm_up_and_clipping_train(

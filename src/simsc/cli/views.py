@@ -80,7 +80,7 @@ class TerminalView(Listener):
         """Start the bar of an epoch, and move the one of the whole run, which tells the time left."""
         if self.run_task is None:
             self.run_task = self.progress.add_task("run", total=epochs * batches, note="")
-        self.progress.update(self.run_task, completed=epoch * batches + done)
+        self.progress.update(self.run_task, total=epochs * batches, completed=epoch * batches + done)
         if self.task is not None:
             self.progress.remove_task(self.task)
         self.task = self.progress.add_task(f"epoch {epoch + 1}/{epochs}", total=batches, completed=done, note="")
@@ -149,7 +149,8 @@ class LineView(Listener):
 
     def __init__(self, seconds: float = 20) -> None:
         self.seconds, self._next = seconds, 0.0
-        self._run: tuple[int, int, float] | None = None
+        self._began: tuple[float, float] | None = None  # epochs done, and the clock, when this process began
+        self._epoch, self._epochs, self._batches, self._done = 0, 0, 1, 0
 
     def on_cache(self, done: int, total: int) -> None:
         """Say how far the trunk cache is."""
@@ -157,15 +158,20 @@ class LineView(Listener):
 
     def on_epoch(self, epoch: int, epochs: int, batches: int, done: int) -> None:
         """Remember where this process began, to estimate the time left."""
-        if self._run is None:
-            self._run = (epoch * batches + done, epochs * batches, time.monotonic())
+        self._epoch, self._epochs, self._batches, self._done = epoch, epochs, batches, done
+        if self._began is None:
+            self._began = (epoch + done / batches, time.monotonic())
+
+    def on_batch(self, done: int) -> None:
+        """Remember how far the epoch is."""
+        self._done = done
 
     def on_step(self, record: dict[str, Any]) -> None:
         """Print the averages since the last record."""
         self._print(
             f"epoch {record['epoch'] + 1} step {record['step']} loss {record['loss']:.4f} rate {record['rate']:.1e} "
             f"β {record['beta_source']:.3f} {record['beta_target']:.3f} → {record['temperature']:.4f} "
-            f"{record['pairs_per_second']:.1f} pairs/s {self._time_left(record['step'])}"
+            f"{record['pairs_per_second']:.1f} pairs/s {self._time_left()}"
         )
 
     def on_validation(self, record: dict[str, Any], best: bool) -> None:
@@ -173,11 +179,13 @@ class LineView(Listener):
         pck = " ".join(f"@{alpha} {value:.1f}" for alpha, value in record["val"].items())
         self._print(f"epoch {record['epoch']} validation PCK {pck}{' best' if best else ''}", always=True)
 
-    def _time_left(self, step: int) -> str:
-        if self._run is None or step <= self._run[0]:
+    def _time_left(self) -> str:
+        """In epochs, for their number of batches may vary."""
+        now = self._epoch + self._done / self._batches
+        if self._began is None or now <= self._began[0]:
             return ""
-        first, last, started = self._run
-        seconds = int((time.monotonic() - started) / (step - first) * (last - step))
+        first, started = self._began
+        seconds = int((time.monotonic() - started) / (now - first) * (self._epochs - now))
         return f"{timedelta(seconds=seconds)} left"
 
     def _print(self, text: str, always: bool = False) -> None:

@@ -117,6 +117,8 @@ class _Reader:
         plain = {stem: self._whole_side(category, stem) for stem in stems}
         sides = {"": plain, "|flip": {stem: side.mirrored() for stem, side in plain.items()}}
         present = {stem: np.isfinite(side.points).all(axis=1) for stem, side in plain.items()}
+        if len({len(mask) for mask in present.values()}) > 1:
+            raise DataError(f"{self.root}: annotations of '{category}' differ in their number of key-points")
         for source, target in permutations(stems, 2):
             common = np.flatnonzero(present[source] & present[target])
             if not len(common) or frozenset((source, target)) in held_out:

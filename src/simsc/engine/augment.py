@@ -1,7 +1,8 @@
 """Optional augmentation: mirrored, recoloured and cropped copies of images, with their points.
 
-In one epoch all pairs see the same copy of an image, so that pairs of a batch share its forward pass as they do without
-augmentation. With ``variants`` the copies come from a finite set, and trunk outputs can be cached.
+In one epoch all pairs see the same copy of an image, or its mirror image, so that pairs of a batch share its forward
+pass as they do without augmentation. With ``variants`` the copies come from a finite set, and trunk outputs can
+be cached.
 """
 
 from __future__ import annotations

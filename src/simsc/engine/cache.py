@@ -101,7 +101,9 @@ def choose_cache(
 def trunk_fingerprint(model: SimSC, side: int) -> str:
     """Hash of everything a trunk state depends on besides the image: frozen weights, split and input size."""
     digest = hashlib.sha256()
-    tail = {id(parameter) for module in model.backbone.tail_modules() for parameter in module.parameters()}
+    tail = {
+        id(tensor) for module in model.backbone.tail_modules() for tensor in module.state_dict(keep_vars=True).values()
+    }
     layers = () if model.head is None else model.head.layers
     digest.update(f"{model.backbone.spec.name} {model.backbone.tail_blocks} {layers} {side}".encode())
     for name, tensor in model.backbone.state_dict(keep_vars=True).items():

@@ -34,6 +34,7 @@ class Config:
     val_split: str = "val"
     image_size: int = 256
     group: int = 2  # images matched with each other in a batch; above 2 an epoch shows every image once, not every pair
+    anchor_split: str = ""  # groups are built around the pairs of this split, each of which an epoch shows once
     max_pairs: int = 0  # train on at most so many pairs, spread evenly over the list; 0 = all
     flip: float = 0.0  # probability of mirroring both images of a pair
     colour: float = 0.0  # strength of brightness, contrast and saturation changes
@@ -87,6 +88,12 @@ class Config:
                 raise ConfigError(unknown_name(name, str(getattr(self, name)), allowed))
         if self.region > self.kernel:
             raise ConfigError(f"region = {self.region} must not exceed kernel = {self.kernel}")
+        if self.anchor_split and self.group < 4:
+            raise ConfigError(f"anchor_split = {self.anchor_split} builds groups of pairs; it needs group = 4 or more")
+        if self.group > 2 and not self.share_images:
+            raise ConfigError(
+                f"group = {self.group} means that pairs share images; share_images = false needs group = 2"
+            )
         if self.cache not in ("auto", "none") and (self.endless or self.trainable == "all"):
             raise ConfigError(
                 f"cache = {self.cache} needs a frozen trunk and a finite number of images; allowed here: auto, none, "

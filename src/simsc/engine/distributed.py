@@ -65,16 +65,21 @@ def is_main() -> bool:
 
 def my_share(items: Sequence[Item]) -> Sequence[Item]:
     """This process's contiguous part of ``items``; parts differ in length by at most one."""
-    count, index = world_size(), rank()
-    return items[len(items) * index // count : len(items) * (index + 1) // count]
+    return all_shares(items)[rank()]
+
+
+def all_shares(items: Sequence[Item]) -> list[Sequence[Item]]:
+    """The part of ``items`` of every process, see :func:`my_share`."""
+    count = world_size()
+    return [items[len(items) * index // count : len(items) * (index + 1) // count] for index in range(count)]
 
 
 def sum_over_processes(tensor: Tensor) -> Tensor:
-    """Sum of a tensor over all processes."""
+    """Sum of a tensor over all processes, on the CPU."""
     if world_size() > 1:
-        tensor = tensor.clone()
+        tensor = tensor.to(local_device(), copy=True)
         dist.all_reduce(tensor)
-    return tensor
+    return tensor.cpu()
 
 
 def gather_lists(items: list[Any]) -> list[Any]:
@@ -90,7 +95,7 @@ def any_process(flag: bool) -> bool:
     """Whether the flag is set on any process, so that all take the same branch."""
     if world_size() == 1:
         return flag
-    return bool(sum_over_processes(torch.tensor(float(flag), device=local_device())) > 0)
+    return bool(sum_over_processes(torch.tensor(float(flag))) > 0)
 
 
 def main_says(flag: bool) -> bool:

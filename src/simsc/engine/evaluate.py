@@ -118,7 +118,7 @@ class Evaluator:
         if self.encoder.protocol.upsample:
             joined = torch.cat([queries[index] for index in indices])
             return upsampled_argmax(joined, target.maps[0], frame.original, model.convention), confidence
-        cells = localize(scores, self.localizer, self.beta_eval)[0].double()
+        cells = localize(scores, self.localizer, self.beta_eval)[0].cpu().double()
         network = resize_points(cells, target.map_size, target.image_size, model.convention)
         return frame.to_original(network).cpu().numpy(), confidence
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+
+import torch
+from torch import Tensor
 
 from simsc.data.records import ImageRef, Pair
 from simsc.engine import distributed
@@ -14,6 +18,7 @@ from simsc.engine.config import Config
 from simsc.engine.encoder import ImageEncoder
 from simsc.engine.prefetch import prefetch
 from simsc.engine.sampler import epoch_batches
+from simsc.errors import ConfigError
 from simsc.models.model import State
 
 
@@ -26,25 +31,34 @@ class Work:
         state: trunk states of the batch's images.
         weight: 0 for a process that has no pair of this batch and only takes part in the reduction, else 1.
         global_pairs: pairs of the batch over all processes.
+        image_shares: ``(M,)`` how much each image counts in statistics over all processes: one over the number of
+            processes that hold it; 0 where this process only takes part.
     """
 
     batch: PairBatch
     state: State
     weight: float
     global_pairs: int
+    image_shares: Tensor
 
 
 class TrainingFeed:
     """The pairs of a training run in the order of its seed."""
 
-    def __init__(self, pairs: Sequence[Pair], encoder: ImageEncoder, config: Config) -> None:
-        self.pairs, self.encoder, self.config = pairs, encoder, config
+    def __init__(
+        self, pairs: Sequence[Pair], encoder: ImageEncoder, config: Config, anchors: Sequence[Pair] = ()
+    ) -> None:
+        self.pairs, self.encoder, self.config, self.anchors = pairs, encoder, config, anchors
         self.augment = Augmenter(pairs, config) if config.augments else None
+        if config.group > 2:
+            self._check_groups()
 
     def batches(self, epoch: int) -> list[list[int]]:
         """Indices of the pairs of each batch of an epoch."""
         config = self.config
-        return epoch_batches(self.pairs, config.batch_size, config.seed, epoch, config.share_images, config.group)
+        return epoch_batches(
+            self.pairs, config.batch_size, config.seed, epoch, config.share_images, config.group, self.anchors
+        )
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[Work]:
         """What this process computes in an epoch, from batch number ``start`` on."""
@@ -68,7 +82,21 @@ class TrainingFeed:
         share = distributed.my_share(indices)
         batch = collate(self._drawn(share or indices[:1], epoch), self.encoder.frame)
         state = self.encoder.states(batch.images)
-        return Work(batch.to(self.encoder.device), state, float(bool(share)), len(indices))
+        holders = Counter(
+            key for part in distributed.all_shares(indices) for key in image_keys(self._drawn(part, epoch))
+        )
+        shares = torch.tensor([1 / holders[ref.key] if share else 0.0 for ref in batch.images])
+        return Work(batch.to(self.encoder.device), state, float(bool(share)), len(indices), shares)
+
+    def _check_groups(self) -> None:
+        """Refuse groups that a list of few pairs cannot fill: most of their images would be shown for nothing."""
+        batches, group = self.batches(0), self.config.group
+        drawn, images = sum(len(batch) for batch in batches), len(unique_images(self.pairs))
+        if drawn < images:
+            raise ConfigError(
+                f"group = {group} draws only {drawn} pairs of {images} images in an epoch, because the list holds few "
+                "pairs of the same images; use group = 2, or a list of all pairs, as pfpascal's split train-all"
+            )
 
     def _drawn(self, indices: Sequence[int], epoch: int) -> list[Pair]:
         """Pairs as they look in an epoch."""
@@ -84,6 +112,11 @@ def spread_evenly(pairs: Sequence[Pair], limit: int) -> list[Pair]:
     """
     count = min(limit or len(pairs), len(pairs))
     return [pairs[index * len(pairs) // count] for index in range(count)]
+
+
+def image_keys(pairs: Sequence[Pair]) -> set[str]:
+    """Keys of the images of some pairs."""
+    return {ref.key for pair in pairs for ref in (pair.source, pair.target)}
 
 
 def unique_images(pairs: Sequence[Pair]) -> list[ImageRef]:

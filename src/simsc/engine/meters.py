@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
-from simsc.engine.distributed import local_device, sum_over_processes
+from simsc.engine.distributed import sum_over_processes
 from simsc.engine.objective import LossParts
 from simsc.models.model import SimSC
 
@@ -28,12 +28,12 @@ class StepMeter:
 
     def add(self, parts: LossParts, weight: float) -> None:
         """Count a step; ``weight`` is 0 for a process that only took part."""
-        values = torch.stack([getattr(parts, name).detach().double() for name in _FIELDS]).cpu()
+        values = torch.stack([getattr(parts, name).detach() for name in _FIELDS]).cpu().double()
         self.sums += weight * values
 
     def state(self) -> list[float]:
         """Sums over all processes."""
-        total: list[float] = sum_over_processes(self.sums.to(local_device())).tolist()
+        total: list[float] = sum_over_processes(self.sums).tolist()
         return total
 
     def means(self) -> dict[str, float]:

@@ -10,12 +10,12 @@ from torch import Tensor, nn
 
 from simsc.coordinates import Size
 from simsc.engine import distributed
-from simsc.engine.batches import PairBatch
 from simsc.engine.config import Config
+from simsc.engine.feed import Work
 from simsc.engine.objective import LossParts, PairObjective
-from simsc.engine.synchronized import synchronize_batchnorm
+from simsc.engine.synchronized import share_images, synchronize_batchnorm
 from simsc.errors import ConfigError
-from simsc.models.model import SimSC, State
+from simsc.models.model import SimSC
 
 _AMP = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -49,28 +49,28 @@ class Optimization:
         self.base_rates = [float(group["lr"]) for group in self.optimizer.param_groups]
         self.scaler = torch.amp.GradScaler(device.type, enabled=config.amp == "fp16")
         self.objective = _distribute(PairObjective(model, config), config)
+        self._statistics = [] if config.freeze_batchnorm else list(model.buffers())
 
     @property
     def rate(self) -> float:
         """Current learning rate of the first group, the backbone where it learns."""
         return float(self.optimizer.param_groups[0]["lr"])
 
-    def step(
-        self, step: int, state: State, size: Size, batch: PairBatch, weight: float, global_pairs: int
-    ) -> StepOutcome:
-        """Take step number ``step`` on this process's part of a batch of ``global_pairs`` pairs.
-
-        ``weight`` is 0 for a process that has no pair of its own and only takes part in the reduction.
-        """
+    def step(self, step: int, size: Size, work: Work) -> StepOutcome:
+        """Take step number ``step`` on this process's part of a batch of images of ``size``."""
         torch.manual_seed(hash((self.config.seed, step)) % 2**63)  # dropout, the same after a resume
         self._set_rates(step)
+        before = [buffer.clone() for buffer in self._statistics]
+        share_images(self.objective, work.image_shares)
         with torch.autocast(self.device.type, dtype=_AMP.get(self.config.amp), enabled=self.config.amp != "none"):
-            parts: LossParts = self.objective(state, size, batch)
+            parts: LossParts = self.objective(work.state, size, work.batch)
         # DDP averages over processes; this makes it the mean over all pairs of the global batch.
-        loss = parts.total * weight * distributed.world_size() / global_pairs
+        loss = parts.total * work.weight * distributed.world_size() / work.global_pairs
         norm = self._backward(loss)
         if not torch.isfinite(norm):
             self.scaler.update()
+            for buffer, value in zip(self._statistics, before, strict=True):
+                buffer.copy_(value)  # a forward pass that broke has left its mark on BatchNorm's statistics
             return StepOutcome(parts, "gradient" if torch.isfinite(loss) else "loss")
         self.scaler.step(self.optimizer)
         self.scaler.update()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Sequence
+from itertools import permutations
 
 import numpy as np
 
@@ -16,7 +17,13 @@ from simsc.data.records import Pair
 
 
 def epoch_batches(
-    pairs: Sequence[Pair], batch_size: int, seed: int, epoch: int, share_images: bool = True, group: int = 2
+    pairs: Sequence[Pair],
+    batch_size: int,
+    seed: int,
+    epoch: int,
+    share_images: bool = True,
+    group: int = 2,
+    anchors: Sequence[Pair] = (),
 ) -> list[list[int]]:
     """Indices of the pairs of each batch. Same seed and epoch, same batches.
 
@@ -25,12 +32,14 @@ def epoch_batches(
         batch_size: pairs per batch; with larger groups a batch ends with the group that reaches this number.
         seed, epoch: decide the order.
         share_images: let pairs that share images stand together.
-        group: with 2, every pair occurs once in an epoch. With more, every image does: each epoch divides the images
-            of a category into groups of so many and takes all pairs within them.
+        group: with 2, every pair occurs once in an epoch. With more, groups of so many images of a category are
+            drawn, and all pairs within them taken.
+        anchors: pairs that groups are built around, each occurring once in an epoch; without any, every image does.
     """
     generator = np.random.default_rng([seed, epoch])
     if group > 2:
-        return _packed(_groups(pairs, group, generator), batch_size, generator)
+        groups = _around(anchors, group, generator) if anchors else _divided(pairs, group, generator)
+        return _packed(_pairs_within(groups, pairs), batch_size, generator)
     units = _both_orders(pairs, generator) if share_images else [[index] for index in range(len(pairs))]
     order = [index for unit in generator.permutation(len(units)) for index in units[unit]]
     return [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
@@ -57,31 +66,51 @@ def _both_orders(pairs: Sequence[Pair], generator: np.random.Generator) -> list[
     return units
 
 
-def _groups(pairs: Sequence[Pair], size: int, generator: np.random.Generator) -> list[list[int]]:
-    """Pairs within random groups of ``size`` or a few more images of one category, mirrored or not."""
+def _divided(pairs: Sequence[Pair], size: int, generator: np.random.Generator) -> list[list[str]]:
+    """The images of each kind in random groups of ``size`` or a few more."""
     members: dict[tuple[str, bool], dict[str, None]] = defaultdict(dict)
     for pair in pairs:
-        members[pair.category, pair.source.flip].update({pair.source.key: None, pair.target.key: None})
-    group_of: dict[tuple[str, str], int] = {}
-    number = 0
-    for (category, _), keys in members.items():
-        order = generator.permutation(list(keys))
-        for part in np.array_split(order, max(len(order) // size, 1)):
-            group_of.update({(category, key): number for key in part.tolist()})
-            number += 1
-    units: list[list[int]] = [[] for _ in range(number)]
+        members[_kind(pair)].update({pair.source.key: None, pair.target.key: None})
+    return [group.tolist() for keys in members.values() for group in _chunks(list(keys), size, generator)]
+
+
+def _around(anchors: Sequence[Pair], size: int, generator: np.random.Generator) -> list[list[str]]:
+    """Groups of up to ``size`` images (a few more at times): those of anchors of one kind."""
+    members: dict[tuple[str, bool], list[Pair]] = defaultdict(list)
+    for unit in _both_orders(anchors, generator):  # an anchor and its reverse are the same two images
+        members[_kind(anchors[unit[0]])].append(anchors[unit[0]])
+    groups = []
+    for units in members.values():
+        for chunk in _chunks(range(len(units)), size // 2, generator):
+            keys = (key for index in chunk for key in (units[index].source.key, units[index].target.key))
+            groups.append(list(dict.fromkeys(keys)))
+    return groups
+
+
+def _kind(pair: Pair) -> tuple[str, bool]:
+    """What the images of a group have in common: their category, and whether they are mirrored."""
+    return pair.category, pair.source.flip
+
+
+def _chunks(items: Sequence[object], size: int, generator: np.random.Generator) -> list[np.ndarray]:
+    """Items in random order, in parts of ``size`` or a few more."""
+    return np.array_split(generator.permutation(np.array(items)), max(len(items) // size, 1))
+
+
+def _pairs_within(groups: Sequence[Sequence[str]], pairs: Sequence[Pair]) -> list[list[int]]:
+    """Indices of all pairs within each group of images; groups without any are left out."""
+    indices: dict[tuple[str, str], list[int]] = defaultdict(list)
     for index, pair in enumerate(pairs):
-        home = group_of[pair.category, pair.source.key]
-        if home == group_of[pair.category, pair.target.key]:
-            units[home].append(index)
+        indices[pair.source.key, pair.target.key].append(index)
+    units = [[index for ends in permutations(group, 2) for index in indices.get(ends, ())] for group in groups]
     return [unit for unit in units if unit]
 
 
 def _packed(units: list[list[int]], batch_size: int, generator: np.random.Generator) -> list[list[int]]:
     """Whole units in random order, in batches of ``batch_size`` or a few more."""
-    batches: list[list[int]] = [[]]
+    batches: list[list[int]] = []
     for unit in generator.permutation(len(units)):
-        if len(batches[-1]) >= batch_size:
+        if not batches or len(batches[-1]) >= batch_size:
             batches.append([])
         batches[-1].extend(units[unit])
     return batches

@@ -10,8 +10,13 @@ from torch.distributed.nn.functional import all_reduce
 class SynchronizedBatchNorm(nn.BatchNorm2d):
     """BatchNorm whose statistics, in training, are those of all processes together; on any device.
 
-    PyTorch's own works on CUDA only. An image that several processes hold counts for each of them.
+    PyTorch's own works on CUDA only.
+
+    Attributes:
+        shares: ``(B,)`` how much each image counts; None for 1. Images that several processes hold share their count.
     """
+
+    shares: Tensor | None = None
 
     @classmethod
     def of(cls, norm: nn.BatchNorm2d) -> SynchronizedBatchNorm:
@@ -25,10 +30,12 @@ class SynchronizedBatchNorm(nn.BatchNorm2d):
         if not self.training:
             return super().forward(input)
         values = input.float()
-        count = all_reduce(values.new_tensor(values.numel() / self.num_features))
-        mean = all_reduce(values.sum(dim=(0, 2, 3))) / count
+        shares = values.new_ones(len(values)) if self.shares is None else self.shares.to(values)
+        shares = shares[:, None, None, None]
+        count = all_reduce(shares.sum() * (values.shape[2] * values.shape[3]))
+        mean = all_reduce((values * shares).sum(dim=(0, 2, 3))) / count
         centred = values - mean[:, None, None]
-        variance = all_reduce(centred.square().sum(dim=(0, 2, 3))) / count
+        variance = all_reduce((centred.square() * shares).sum(dim=(0, 2, 3))) / count
         self._remember(mean.detach(), variance.detach() * count / (count - 1))
         scale = self.weight / (variance + self.eps).sqrt()
         return (centred * scale[:, None, None] + self.bias[:, None, None]).to(input.dtype)
@@ -47,3 +54,10 @@ def synchronize_batchnorm(module: nn.Module) -> None:
             setattr(module, name, SynchronizedBatchNorm.of(child))
         else:
             synchronize_batchnorm(child)
+
+
+def share_images(module: nn.Module, shares: Tensor) -> None:
+    """Tell every synchronised BatchNorm within ``module`` how much each image ``(B,)`` of the next batch counts."""
+    for child in module.modules():
+        if isinstance(child, SynchronizedBatchNorm):
+            child.shares = shares

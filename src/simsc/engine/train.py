@@ -59,6 +59,7 @@ class Trainer:
         self.device = distributed.local_device(device)
         self.train_pairs = spread_evenly(load_pairs(config.data, root, config.train_split), config.max_pairs)
         self.val_pairs = load_pairs(config.data, root, config.val_split)
+        self.anchors = load_pairs(config.data, root, config.anchor_split) if config.anchor_split else []
         self._build()
         self.epoch, self.batch, self.step = 0, 0, 0
         self.best: dict[str, Any] = {"pck": -1.0, "epoch": 0}
@@ -99,7 +100,7 @@ class Trainer:
             shared=distributed.world_size() > 1,
         )
         self.encoder = ImageEncoder(self.model, find_protocol("paper-256", config.image_size), cache)
-        self.feed = TrainingFeed(self.train_pairs, self.encoder, config)
+        self.feed = TrainingFeed(self.train_pairs, self.encoder, config, self.anchors)
         self.image_size = self.encoder.frame(images[0]).canvas
         self.optimization = Optimization(self.model, config, self.device)
         self.average = WeightAverage(self.model, config.average)
@@ -153,13 +154,12 @@ class Trainer:
         self._save()
 
     def _train_step(self, work: Work) -> None:
-        outcome = self.optimization.step(
-            self.step, work.state, self.image_size, work.batch, work.weight, work.global_pairs
-        )
+        outcome = self.optimization.step(self.step, self.image_size, work)
         self._watch(outcome, work.weight)
         self.batch += 1
         self.step += 1
-        self.average.update(self.step)
+        if not outcome.broken:
+            self.average.update(self.step)
         self.listener.on_batch(self.batch)
 
     def _watch(self, outcome: StepOutcome, weight: float) -> None:
@@ -169,15 +169,15 @@ class Trainer:
             return
         self.meter.add(outcome.parts, weight)
         parts = outcome.parts
-        seen = torch.stack([parts.cross_entropy, parts.temperature, parts.pairs, parts.feature_norm]).double() * weight
-        entropy, temperature, pairs, norm = distributed.sum_over_processes(seen).tolist()
+        seen = torch.stack([parts.cross_entropy, parts.temperature, parts.pairs, parts.feature_norm]).cpu().double()
+        entropy, temperature, pairs, norm = distributed.sum_over_processes(seen * weight).tolist()
         self.monitor.good_step(self.step, entropy / pairs, temperature / pairs, norm)
 
     def _log(self) -> None:
         record: dict[str, Any] = {"step": self.step, "epoch": self.epoch, **self.meter.means()}
         record["rate"] = self.optimization.rate
         record["skipped"] = self.monitor.broken_total
-        if self.config.track_gradients:
+        if self.config.track_gradients and "loss" in record:  # not those of a step that was skipped
             record["gradients"] = gradient_magnitudes(self.model)
         self.meter = StepMeter()
         if distributed.is_main():
