@@ -91,3 +91,14 @@ def test_info_measures_the_heads() -> None:
     assert heads["hpf"]["parameters"] == 0
     assert heads["sfnet"]["parameters"] > heads["ncnet"]["parameters"] > 0
     assert all(cost["flops"] > 0 and cost["memory_bytes"] > 0 for cost in heads.values())
+
+
+def test_info_prints_what_the_guide_says_about_the_heads() -> None:
+    text = run(app, ["info", "resnet50-v1", "--heads"]).output
+    assert "one pair of 256 x 256 images" in text
+    guide = (Path(__file__).parents[2] / "docs" / "heads.md").read_text(encoding="utf-8").split("## Cost")[1]
+    printed = [line.split() for line in text.splitlines()]
+    for head in ("sfnet", "ncnet", "cats", "hpf", "scot"):
+        row = next(line for line in guide.splitlines() if line.startswith(f"| `{head}` |"))
+        cells = [cell.strip("` ").removesuffix(" MB") for cell in row.strip("|").split("|")]
+        assert cells in printed, (cells, text)

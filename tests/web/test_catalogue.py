@@ -45,6 +45,14 @@ def test_backbones_are_told_from_trained_models(tmp_path) -> None:
     assert "trained with SimSC" in describe(str(tmp_path / "m.safetensors"))
 
 
+def test_a_backbone_is_offered_with_a_head() -> None:
+    names = ["resnet50", "resnet50+hpf", "resnet50+scot:layers=7-9-11"]
+    assert offered_models(names) == {name: name for name in names}
+    assert describe("resnet50+hpf") == "pre-trained features, head hpf, constant temperature"
+    with pytest.raises(ConfigError, match="unknown head"):
+        offered_models(["resnet50+hfp"])
+
+
 def test_serve_binds_to_this_machine_by_default(monkeypatch) -> None:
     seen = {}
     monkeypatch.setattr("uvicorn.run", lambda app, **options: seen.update(options, app=app))

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 Model = Annotated[
     str | None,
     typer.Option(
-        help="Packaged model, model file, run folder, or backbone for its pre-trained features; default: packaged."
+        help="Packaged model, model file, run folder, or backbone for its pre-trained features, also with a head: "
+        "resnet50+hpf; default: packaged."
     ),
 ]
 Size = Annotated[int | None, typer.Option(help="Side of the square input, or the longer side with --keep-aspect.")]

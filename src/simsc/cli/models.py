@@ -45,7 +45,7 @@ def info(name: Name, heads: Heads = False, as_json: AsJson = False) -> None:
     for key, value in facts.items():
         typer.echo(f"{key.replace('_', ' '):16}{_as_text(value)}")
     if heads:
-        typer.echo("")
+        typer.echo(f"\nheads, for one pair of {spec.input_size} x {spec.input_size} images:")
         _print_heads(costs)
 
 
@@ -160,9 +160,11 @@ def _print_heads(costs: dict[str, dict[str, int]]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("head", "parameters", "GFLOPs a pair", "MB kept for training", box=None, pad_edge=False)
+    table = Table("head", box=None, pad_edge=False)
+    for title in ("parameters", "GFLOPs", "MB kept for training"):
+        table.add_column(title, justify="right")
     for name, cost in costs.items():
-        numbers = (f"{cost['parameters']:,}", f"{cost['flops'] / 1e9:.2f}", f"{cost['memory_bytes'] / 2**20:.1f}")
+        numbers = (f"{cost['parameters']:,}", f"{cost['flops'] / 1e9:.1f}", f"{cost['memory_bytes'] / 1e6:.1f}")
         table.add_row(name, *numbers)
     Console().print(table)
 

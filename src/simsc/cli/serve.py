@@ -18,7 +18,9 @@ def register(app: typer.Typer) -> None:
 
 def serve(
     model: list[str] = typer.Option(
-        [], help="Model to offer; repeat for several. Default: packaged models and backbones on this machine."
+        [],
+        help="Model to offer: packaged, file, run folder, backbone, also with a head (resnet50+hpf); repeat for "
+        "several. Default: packaged models and backbones on this machine.",
     ),
     host: str = typer.Option("127.0.0.1", help="Address to listen on; 0.0.0.0 for all interfaces."),
     port: int = typer.Option(8000, min=0, max=65535, help="Port to listen on; 0 for a free one."),

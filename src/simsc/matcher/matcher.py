@@ -29,7 +29,7 @@ def load(model: str | Path | SimSC | None = None, **options: Any) -> Matcher:
 
     Args:
         model: None for the packaged model, the name of a packaged model, a model file, a run folder, the name of a
-            backbone (its pre-trained features), or a model in memory.
+            backbone (its pre-trained features), also with a head (``resnet50+hpf``), or a model in memory.
         options: of :class:`Matcher`.
     """
     if isinstance(model, SimSC):

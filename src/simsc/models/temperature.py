@@ -13,6 +13,8 @@ from simsc.errors import ConfigError, unknown_name
 from simsc.matching.scores import at_least_float
 
 FLOOR = 1e-4  # keeps log(beta) and division finite whatever the optimiser does
+PRETRAINED_TEMPERATURE = 0.03
+"""Effective temperature for features that have not learned one; the paper's models settle close to it."""
 NAMES = ("mlp", "single", "fixed:<effective temperature>", "per-pixel")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from simsc.errors import ConfigError
 from simsc.models.registry import find_backbone, list_backbones
 from simsc.models.weights import find_weights
-from simsc.models.zoo import DEFAULT, find_model, packaged_models
+from simsc.models.zoo import DEFAULT, find_model, packaged_models, split_head
 
 _RUN_FILES = ("best", "last")
 
@@ -17,8 +17,8 @@ def offered_models(names: Sequence[str] = ()) -> dict[str, str]:
     """Labels and what ``simsc.load`` takes for them; the first is the default.
 
     Args:
-        names: packaged models, files, run folders or backbones; by default the packaged models and every backbone
-            whose weights are on this machine, so that switching never starts a download.
+        names: packaged models, files, run folders or backbones, with or without a head; by default the packaged
+            models and every backbone whose weights are on this machine, so that switching never starts a download.
     """
     chosen = list(names) or [*sorted(packaged_models(), key=lambda name: name != DEFAULT), *_local_backbones()]
     if not chosen:
@@ -45,7 +45,10 @@ def label(name: str) -> str:
 
 def describe(name: str) -> str:
     """One line about a model, known without loading it."""
-    return "pre-trained features, constant temperature" if find_model(name) is None else "trained with SimSC"
+    if find_model(name) is not None:
+        return "trained with SimSC"
+    _, head = split_head(name)
+    return f"pre-trained features{'' if head == 'none' else f', head {head}'}, constant temperature"
 
 
 def _unused(wanted: str, taken: dict[str, str]) -> str:

@@ -3,7 +3,7 @@
 from simsc.models.heads.base import Head
 from simsc.models.heads.cost import head_cost
 from simsc.models.heads.refined import Refined, RefinedFeatures, RefinedScores
-from simsc.models.heads.registry import HEADS, build_head, head_options
+from simsc.models.heads.registry import HEADS, build_head, head_options, parse_head
 
 __all__ = [
     "HEADS",
@@ -14,4 +14,5 @@ __all__ = [
     "build_head",
     "head_cost",
     "head_options",
+    "parse_head",
 ]

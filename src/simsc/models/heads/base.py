@@ -10,6 +10,7 @@ from simsc.matching.features import Features
 from simsc.models.backbones import Backbone
 from simsc.models.heads.levels import Level, probe_levels
 from simsc.models.heads.refined import Refined
+from simsc.models.temperature import PRETRAINED_TEMPERATURE
 
 
 class Head(nn.Module, ABC):
@@ -22,9 +23,11 @@ class Head(nn.Module, ABC):
     Attributes:
         layers: backbone layers it wants besides the last map, ascending; they arrive as ``Features.layers``.
         levels: channels and relative size of those layers' maps and, at the end, of the last map.
+        usual_temperature: effective temperature that suits its scores where none is learned.
     """
 
     layers: tuple[int, ...] = ()
+    usual_temperature: float = PRETRAINED_TEMPERATURE
 
     def __init__(self, backbone: Backbone, layers: tuple[int, ...] = ()) -> None:
         super().__init__()

@@ -29,6 +29,8 @@ class HPF(Head):
         sigma: smoothing of the votes, in cells.
     """
 
+    usual_temperature = 0.05  # the best of a few tries on validation pairs, see docs/heads.md
+
     def __init__(
         self,
         backbone: Backbone,

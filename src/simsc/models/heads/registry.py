@@ -23,12 +23,22 @@ def build_head(name: str, backbone: Backbone) -> Head | None:
 
     Lists of whole numbers are written with hyphens: ``cats:layers=7-10-12``.
     """
+    kind, options = parse_head(name)
+    return None if kind == "none" else HEADS[kind](backbone, **options)
+
+
+def parse_head(name: str) -> tuple[str, dict[str, Option]]:
+    """Kind and options of a head's name; refuses unknown ones before there is a backbone.
+
+    >>> parse_head("cats:layers=7-10,grid=8")
+    ('cats', {'layers': (7, 10), 'grid': 8})
+    """
+    if name == "none":
+        return name, {}
     kind, _, text = name.partition(":")
-    if kind == "none" and not text:
-        return None
     if kind not in HEADS:
         raise ConfigError(unknown_name("head", name, ("none", *HEADS)))
-    return HEADS[kind](backbone, **_parse(kind, text))
+    return kind, _parse(kind, text)
 
 
 def head_options(kind: str) -> dict[str, Option]:
