@@ -52,8 +52,10 @@ def settings() -> Settings:
 def make_client(small_matcher: Callable[[str], Matcher]) -> Iterator[Callable[..., TestClient]]:
     clients = []
 
-    def make(settings: Settings, host: str = "localhost", **options: Any) -> TestClient:
-        clients.append(TestClient(create_app(settings, small_matcher), base_url=f"http://{host}", **options))
+    def make(
+        settings: Settings, host: str = "localhost", opener: Callable[[str], Matcher] = small_matcher, **options: Any
+    ) -> TestClient:
+        clients.append(TestClient(create_app(settings, opener), base_url=f"http://{host}", **options))
         return clients[-1]
 
     yield make

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from simsc.matcher import Matcher
 from simsc.matching.localize import LOCALIZERS, localize
 from simsc.web.schemas import LocalizerName
 
@@ -42,6 +43,23 @@ def test_an_image_matches_itself_when_sharp(client, send) -> None:
     np.testing.assert_allclose(answer["matches"][0]["target"], [42.0, 33.0], atol=6)
     assert answer["temperature"] == pytest.approx(1e-3)
     assert answer["model_temperature"] > 0.1
+
+
+def test_the_page_counts_the_evaluation_temperature(make_client, settings, send, image_file, small_matcher) -> None:
+    """Models that learned no temperature, such as those of the preset ``beta1``, are matched at a stored one."""
+    model = small_matcher("resnet50.v1_in1k").model
+    model.set_temperature("fixed:1")
+    matcher = Matcher(model, beta_eval=0.02, device="cpu")
+    client = make_client(settings, opener=lambda name: matcher)
+    source, target = send(0, to=client), send(1, to=client)
+    own, asked = (ask(client, source, target, POINTS, temperature=t, scores=True) for t in (None, 0.05))
+    expected = matcher.match(image_file(0), image_file(1), POINTS)
+    assert own["temperature"] == own["model_temperature"] == pytest.approx(expected.temperature) == pytest.approx(0.02)
+    assert (asked["temperature"], asked["model_temperature"]) == (pytest.approx(0.05), pytest.approx(0.02))
+    for one, other in zip(own["matches"], asked["matches"], strict=True):
+        np.testing.assert_allclose(one["scores"], other["scores"], atol=1e-4)
+    at = Matcher(model, beta_eval=0.05, device="cpu").match(image_file(0), image_file(1), POINTS)
+    np.testing.assert_allclose([match["target"] for match in asked["matches"]], at.points, atol=2e-3)
 
 
 @pytest.mark.parametrize("localizer", list(LOCALIZERS))
@@ -82,8 +100,6 @@ def test_models_differ_and_only_offered_ones_are_loaded(client, send) -> None:
 
 
 def test_each_image_is_encoded_once_per_model(client, send, monkeypatch) -> None:
-    from simsc.matcher import Matcher
-
     seen = []
     encode = Matcher.encode
     monkeypatch.setattr(Matcher, "encode", lambda self, image: seen.append(1) or encode(self, image))

@@ -73,8 +73,8 @@ class Engine:
         """Where points ``(n, 2)`` of the source lie in the target."""
         with self._taking_turns():
             matcher, first, second = self._prepare(source, target, query)
-            own = _temperature(first, second)
-            pair = _at_temperature(first, second, query.temperature)
+            own = _temperature(matcher, first, second)
+            pair = _at_temperature(matcher, first, second, query.temperature)
             with _one_thread():
                 result = matcher.match(*pair, points)
                 similarities = _similarities(result) if scores else None
@@ -90,7 +90,7 @@ class Engine:
         """The dense match, in pixels of the two images as if they had ``sizes``."""
         with self._taking_turns():
             matcher, first, second = self._prepare(source, target, query)
-            pair = _at_temperature(first, second, query.temperature)
+            pair = _at_temperature(matcher, first, second, query.temperature)
             return matcher.dense(*(_resized(image, size) for image, size in zip(pair, sizes, strict=True)))
 
     def encode(self, image: StoredImage, model: str) -> None:
@@ -147,17 +147,18 @@ def _one_thread() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-def _temperature(first: EncodedImage, second: EncodedImage) -> float:
-    return float(first.features.temperature * second.features.temperature)
+def _temperature(matcher: Matcher, first: EncodedImage, second: EncodedImage) -> float:
+    """What the matcher divides similarities by: both images' temperatures, and its own for evaluation."""
+    return float(first.features.temperature * second.features.temperature) * matcher.beta_eval
 
 
 def _at_temperature(
-    first: EncodedImage, second: EncodedImage, wanted: float | None
+    matcher: Matcher, first: EncodedImage, second: EncodedImage, wanted: float | None
 ) -> tuple[EncodedImage, EncodedImage]:
     """The pair with its temperatures scaled so that the effective one is ``wanted``."""
     if wanted is None:
         return first, second
-    factor = sqrt(wanted / _temperature(first, second))
+    factor = sqrt(wanted / _temperature(matcher, first, second))
     return _scaled(first, factor), _scaled(second, factor)
 
 
