@@ -114,6 +114,53 @@ def test_a_shorter_run_is_continued_in_a_copy(tmp_path: Path, trainings: Trainin
     assert json.loads((short.path / "config.json").read_text())["epochs"] == 3
 
 
+def test_a_copy_that_was_interrupted_is_made_again(
+    tmp_path: Path, trainings: Trainings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short, wanted = write_run(tmp_path / "short", TINY, finished=True), TINY.updated({"epochs": 10})
+
+    def interrupted(source: Path, target: Path, **_: object) -> None:
+        Path(target).mkdir(exist_ok=True)
+        for name in ("config.json", "half-a-file"):
+            (Path(target) / name).write_text((short.path / "config.json").read_text())
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("shutil.copytree", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            RunStore(tmp_path, trainings).ensure(wanted)
+    (left,) = (path for path in tmp_path.iterdir() if path != short.path)
+    longer = RunStore(tmp_path, trainings).ensure(wanted)
+    assert [(folder, resume) for _, folder, resume in trainings.calls] == [(longer.path, True)]
+    assert longer.last.read_text() == "last"
+    assert not (longer.path / "half-a-file").exists()
+    assert not left.exists()
+
+
+def test_a_copy_whose_training_never_began_is_continued(tmp_path: Path, trainings: Trainings) -> None:
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    write_run(tmp_path / "short", TINY, finished=True)
+    wanted = TINY.updated({"epochs": 10})
+    with pytest.raises(KeyboardInterrupt):
+        RunStore(tmp_path, killed).ensure(wanted)
+    longer = RunStore(tmp_path, trainings).ensure(wanted)
+    assert trainings.calls == [(wanted, longer.path, True)]
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_copy_leaves_a_folder_of_its_name_alone(tmp_path: Path, trainings: Trainings) -> None:
+    wanted = TINY.updated({"epochs": 10})
+    store = RunStore(tmp_path, trainings)
+    other = store.ensure(wanted)
+    (other.path / "config.json").write_text("{}")  # no longer a run of the wanted configuration
+    write_run(tmp_path / "short", TINY, finished=True)
+    longer = store.ensure(wanted)
+    assert longer.path.name == f"{other.path.name}-2"
+    assert store.ensure(wanted) == longer
+
+
 @pytest.mark.parametrize(("best_epoch", "trained"), [(3, 0), (4, 1)])
 def test_a_longer_run_counts_if_its_best_epoch_came_in_time(tmp_path: Path, best_epoch: int, trained: int) -> None:
     trainings = Trainings()

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from simsc.engine.config import Config
 from simsc.engine.monitor import TrainingDiverged
 from simsc.engine.run_folder import EXECUTION_KEYS, RunFolder
 from simsc.errors import ConfigError, SimscError
+from simsc.experiments.folders import COPYING, LOCK, copy_run, only_process
 
 Train = Callable[[Config, Path, Path | None, bool], None]
 """Trains a configuration in a folder: ``(config, folder, data root, resume)``."""
@@ -77,7 +77,7 @@ class RunStore:
             folder, config = self._place(config), config.updated({"track_gradients": True})
         else:
             folder, config = begun.folder, begun.config.updated({"epochs": config.epochs})
-        with _only_process(folder.path), suppress(TrainingDiverged):  # the run's result says so
+        with only_process(folder.path), suppress(TrainingDiverged):  # the run's result says so
             self.train(config, folder.path, root, begun is not None)
         return folder
 
@@ -95,16 +95,14 @@ class RunStore:
         short = [run for run in short if run.config.epochs < wanted.epochs]
         if not short:
             return None
-        longest, place = max(short, key=lambda run: run.config.epochs), self._place(wanted)
-        shutil.copytree(
-            longest.folder.path, place.path, ignore=shutil.ignore_patterns("measurements", "result.json", ".lock")
-        )
-        return StoredRun(place, longest.config, None)
+        longest = max(short, key=lambda run: run.config.epochs)
+        config = longest.config.updated({"epochs": wanted.epochs})
+        return StoredRun(copy_run(longest.folder, self._place(wanted), config), config, None)
 
     def _runs(self) -> Iterator[StoredRun]:
         for path in sorted(self.base.rglob("config.json")):
             run = _read_run(path.parent)
-            if run is not None:
+            if run is not None and path.parent.suffix != COPYING:
                 yield run
 
     def _place(self, config: Config) -> RunFolder:
@@ -117,7 +115,7 @@ class RunStore:
 
     def _refuse_busy(self, folder: RunFolder) -> None:
         """Another process may be training here: runs by hand carry no lock, but they write often."""
-        if (folder.path / ".lock").exists():
+        if (folder.path / LOCK).exists():
             return
         newest = max(path.stat().st_mtime for path in folder.path.iterdir())
         if time.time() - newest < 60 * _BUSY_MINUTES:
@@ -152,20 +150,3 @@ def _read_run(path: Path) -> StoredRun | None:
     except (ValueError, AttributeError, SimscError):
         return None
     return StoredRun(folder, config, result if folder.best.exists() else None)
-
-
-@contextmanager
-def _only_process(path: Path) -> Iterator[None]:
-    """Let one process train in a folder, where the system has file locks; another one is refused."""
-    path.mkdir(parents=True, exist_ok=True)
-    try:
-        import fcntl
-    except ImportError:
-        yield
-        return
-    with (path / ".lock").open("w") as stream:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)  # released when the process ends, however it ends
-        except OSError:
-            raise ConfigError(f"{path} is being trained by another process; wait until it has ended") from None
-        yield
