@@ -55,6 +55,11 @@ def test_the_command_rebuilds_the_configuration() -> None:
     assert command == "simsc train --preset resnet50 --data pfpascal --epochs 3 --set weights=x.pth --set seed=1"
 
 
+def test_the_command_keeps_what_decides_which_model_is_best() -> None:
+    config = load_preset("resnet50", "pfpascal").updated({"patience": 5, "cache": "disk", "track_gradients": True})
+    assert train_command(config) == "simsc train --preset resnet50 --data pfpascal --epochs 100 --set patience=5"
+
+
 def test_a_missing_data_set_is_left_out_with_a_remark(tmp_path: Path) -> None:
     (tmp_path / "pf-pascal" / "PF-dataset-PASCAL").mkdir(parents=True)
     found, notes = available(targets_for("pfpascal"), tmp_path)

@@ -13,15 +13,14 @@ from typing import Any
 
 from simsc.engine.config import Config
 from simsc.engine.monitor import TrainingDiverged
-from simsc.engine.run_folder import EXECUTION_KEYS, RunFolder
+from simsc.engine.run_folder import RunFolder
 from simsc.errors import ConfigError, SimscError
 from simsc.experiments.folders import COPYING, LOCK, copy_run, only_process
+from simsc.experiments.variants import UNESSENTIAL_KEYS
 
 Train = Callable[[Config, Path, Path | None, bool], None]
 """Trains a configuration in a folder: ``(config, folder, data root, resume)``."""
 
-# Patience decides which model is the best one; recording gradients changes nothing.
-_IGNORED = (EXECUTION_KEYS - {"patience"}) | {"track_gradients"}
 _BUSY_MINUTES = 15
 
 
@@ -106,7 +105,7 @@ class RunStore:
                 yield run
 
     def _place(self, config: Config) -> RunFolder:
-        kept = {key: value for key, value in config.to_dict().items() if key not in _IGNORED}
+        kept = {key: value for key, value in config.to_dict().items() if key not in UNESSENTIAL_KEYS}
         digest = hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:8]
         words = [config.data, config.backbone, config.temperature, f"s{config.seed}", f"e{config.epochs}", digest]
         if config.head != "none":
@@ -135,7 +134,7 @@ def same_training(stored: Config, wanted: Config) -> bool:
 def _essence(config: Config) -> dict[str, Any]:
     from simsc.models.registry import find_backbone
 
-    values = {key: value for key, value in config.to_dict().items() if key not in _IGNORED}
+    values = {key: value for key, value in config.to_dict().items() if key not in UNESSENTIAL_KEYS}
     with suppress(SimscError):  # a backbone of the hub has no other names
         values["backbone"] = find_backbone(config.backbone).name
     return values

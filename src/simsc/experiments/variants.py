@@ -9,6 +9,8 @@ from simsc.engine.presets import load_preset
 from simsc.engine.run_folder import EXECUTION_KEYS
 from simsc.errors import ConfigError, unknown_name
 
+UNESSENTIAL_KEYS = EXECUTION_KEYS - {"patience"}
+"""Keys that do not decide which model a training of so many epochs gives; patience does."""
 BASELINE_BETA_EVAL = 0.02
 """Evaluation temperature of models that have not learned one; the supplement's choice."""
 
@@ -61,9 +63,7 @@ def train_command(config: Config, preset: str = "resnet50") -> str:
     """
     usual = load_preset(preset, config.data).to_dict()
     changed = {
-        key: value
-        for key, value in config.to_dict().items()
-        if value != usual[key] and key not in EXECUTION_KEYS | {"track_gradients"}
+        key: value for key, value in config.to_dict().items() if value != usual[key] and key not in UNESSENTIAL_KEYS
     }
     if "weights" in changed:  # without the folder, which is another one on each machine
         changed["weights"] = str(changed["weights"]).rpartition("/")[2]
