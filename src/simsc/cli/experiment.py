@@ -24,7 +24,7 @@ def experiment(
     data: str = typer.Option("pfpascal", help="Data set to train on: pfpascal or spair."),
     trainable: str | None = typer.Option(None, help="What learns: last-block, last-stage, last-<k>, all."),
     epochs: int | None = typer.Option(None, help="Budget of each training, instead of the preset's."),
-    seeds: str = typer.Option("0", help="Seeds of the headline rows, e.g. `0,1`."),
+    seeds: str = typer.Option("0", help="Seeds of the headline rows, e.g. `0,1`; all other runs take the first."),
     set_: list[str] = typer.Option([], "--set", help="Change a configuration key of all runs; repeatable."),
     data_root: Path | None = typer.Option(None, help="Folder that holds the data sets."),
     runs: Path | None = typer.Option(None, help="Where runs are looked for and put; default runs, quick: OUT/runs."),
@@ -50,7 +50,7 @@ def experiment(
     changes: dict[str, object] = {"trainable": trainable} if trainable else {}
     changes |= {"epochs": epochs} if epochs is not None else {}
     changes |= parse_changes(set_)
-    single = backbone[0] if backbone and name != "backbones" else None
+    single = _single_backbone(name, backbone)
     out = out or Path("runs") / ("quick" if quick else "experiments")
     context = make_context(
         base_config(preset, data, quick, changes, single),
@@ -78,6 +78,19 @@ def _train(config: Config, folder: Path, root: Path | None, resume: bool) -> Non
 
     with training_listener(folder, main=True, tensorboard=False) as listener:
         Trainer(config, folder, root=root, resume=resume, listener=listener).run()
+
+
+def _single_backbone(name: str, backbones: list[str]) -> str | None:
+    """The backbone of all runs; None for the preset's, and where backbones are what is compared."""
+    from simsc.errors import ConfigError
+
+    if name == "backbones" or not backbones:
+        return None
+    if len(backbones) > 1:
+        raise ConfigError(
+            f"experiment {name} takes one --backbone, not {', '.join(backbones)}; only `backbones` compares several"
+        )
+    return backbones[0]
 
 
 def _parse_seeds(text: str) -> list[int]:

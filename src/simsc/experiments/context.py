@@ -10,7 +10,7 @@ from typing import Any
 
 from simsc.engine.config import Config
 from simsc.engine.presets import load_preset
-from simsc.errors import DataError
+from simsc.errors import ConfigError, DataError
 from simsc.experiments.measure import Meter, Subject, pretrained
 from simsc.experiments.runs import RunStore, Train
 from simsc.experiments.targets import Target, available, targets_for
@@ -68,6 +68,9 @@ class Context:
 
 def base_config(preset: str, data: str, quick: bool, changes: Mapping[str, Any], backbone: str | None = None) -> Config:
     """The configuration that all variants change: the preset, the quick form, then the user's changes."""
+    if "seed" in changes:
+        seed = changes["seed"]
+        raise ConfigError(f"--set seed={seed}: experiments take their seeds from --seeds; give --seeds {seed} instead")
     config = load_preset(preset, "scenes" if quick else data)
     if backbone is not None:
         config = config.updated({"backbone": backbone})

@@ -14,11 +14,11 @@ from simsc.experiments.tables import pck_cell
 from simsc.experiments.variants import BASELINE_BETA_EVAL, train_command
 
 TITLES = {"sfnet": "SFNet", "ncnet": "NCNet", "cats": "CATs"}
-# The temperature each head came with; NCNet's 1 is evaluated at the common one.
+# The temperature each head came with, whatever the user changes; NCNet's 1 is evaluated at the common one.
 DEFAULTS: dict[str, dict[str, Any]] = {
-    "sfnet": {"temperature": f"fixed:{BASELINE_BETA_EVAL}"},
+    "sfnet": {"temperature": f"fixed:{BASELINE_BETA_EVAL}", "beta_eval": 1.0},
     "ncnet": {"temperature": "fixed:1", "beta_eval": BASELINE_BETA_EVAL},
-    "cats": {"temperature": f"fixed:{BASELINE_BETA_EVAL}"},
+    "cats": {"temperature": f"fixed:{BASELINE_BETA_EVAL}", "beta_eval": 1.0},
 }
 
 
@@ -37,7 +37,7 @@ def heads(context: Context) -> Outcome:
 def _head_rows(context: Context, head: str) -> list[Row]:
     own = load_preset(head, context.base.data)
     changes = {"head": own.head, "trainable": own.trainable, "head_rate": own.head_rate, **context.changes}
-    default = context.config("mlp", **changes, **DEFAULTS[head])
+    default = context.config("mlp", **{**changes, **DEFAULTS[head]})
     learned = context.config("mlp", **changes)
     beta = f"β_eval = {BASELINE_BETA_EVAL:g}"
     return [
