@@ -26,10 +26,11 @@ CLEAN = "clean"
 
 def load_for_evaluation(name: str, temperature: float | None = None, device: str = "auto") -> SimSC:
     """A model of :func:`simsc.models.zoo.open_model`, optionally at a fixed temperature."""
+    place = distributed.local_device(device)  # refused, if at all, before anything slow
     model = open_model(name)
     if temperature is not None:
         model.set_temperature(f"fixed:{temperature}")
-    return prepare_for_inference(model).to(distributed.local_device(device))
+    return prepare_for_inference(model).to(place)
 
 
 def evaluation_settings(name: str) -> dict[str, Any]:

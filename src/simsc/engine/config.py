@@ -145,6 +145,7 @@ _RANGES: dict[str, tuple[float, float]] = {
     "warmup": (0, _INFINITY),
     "clip": (0, _INFINITY),
     "average": (0, 0.999999),
+    "seed": (0, 2**32 - 1),  # numpy refuses negative ones
     "beta_eval": (1e-6, _INFINITY),
     "patience": (0, _INFINITY),
     "checkpoint_minutes": (0, _INFINITY),

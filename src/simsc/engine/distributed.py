@@ -12,6 +12,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from simsc.engine.devices import pick_device
 from simsc.errors import SimscError
 
 Item = TypeVar("Item")
@@ -110,11 +111,7 @@ def barrier() -> None:
 
 
 def local_device(name: str = "auto") -> torch.device:
-    """The device of this process: ``auto`` takes CUDA, then Apple's, then the CPU."""
-    if name != "auto":
-        return torch.device(name)
-    if torch.cuda.is_available():
+    """The device of this process: ``auto`` takes CUDA, then Apple's if this process is alone, then the CPU."""
+    if name == "auto" and torch.cuda.is_available():
         return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
-    if world_size() == 1 and torch.backends.mps.is_available():
-        return torch.device("mps")
-    return torch.device("cpu")
+    return pick_device("cpu" if name == "auto" and world_size() > 1 else name)

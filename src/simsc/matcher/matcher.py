@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from simsc.engine.devices import pick_device
 from simsc.errors import ConfigError, unknown_name
 from simsc.images import read_image
 from simsc.matcher.encoded import EncodedImage, Encoder, ImageLike, View, encode_images
 from simsc.matcher.flow import DenseFlow, dense_flow
-from simsc.matcher.inference import inference_copy, pick_device
+from simsc.matcher.inference import inference_copy
 from simsc.matcher.pairing import PairScorer, check_query, find_points, to_cells
 from simsc.matcher.results import MatchResult
 from simsc.matching.localize import LOCALIZERS
