@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,11 +11,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from simsc.models.backbones import Backbone
+from simsc.models.backbones import Backbone, from_spec
+from simsc.models.heads import HEADS
 from simsc.models.model import SimSC
-from simsc.models.registry import BackboneSpec, Source
+from simsc.models.registry import BackboneSpec, Source, find_backbone
 
 CELL = 16
+SMALL_HEADS = {"sfnet": "sfnet:hidden=16", "cats": "cats:grid=4,appearance=8,heads=2"}
+"""Options for heads that are slow with their defaults."""
 
 
 class CellColors(Backbone):
@@ -61,6 +65,23 @@ def mosaic() -> Callable[..., np.ndarray]:
         return colors.repeat(CELL, axis=0).repeat(CELL, axis=1)
 
     return build
+
+
+@pytest.fixture(scope="session")
+def small_head() -> Callable[[str], str]:
+    """The name of a head, with options that make it quick."""
+    return lambda name: SMALL_HEADS.get(name, name)
+
+
+@pytest.fixture(params=list(HEADS))
+def head_model(request: pytest.FixtureRequest, small_head: Callable[[str], str]) -> SimSC:
+    """Each head in turn on a small ResNet; all weights are random."""
+    spec = find_backbone("resnet50.v1_in1k")
+    sizes = {"depths": (2, 1, 3), "hidden_sizes": (16, 32, 64), "embedding_size": 8}
+    spec = replace(spec, settings={**spec.settings, **sizes}, channels=64, blocks=6)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return SimSC(from_spec(spec), "fixed:0.05", "none", head=small_head(request.param)).eval()
 
 
 @pytest.fixture(autouse=True)
