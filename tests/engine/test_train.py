@@ -12,6 +12,7 @@ from safetensors.torch import load_file
 from simsc.engine import monitor, train
 from simsc.engine.cache import trunk_fingerprint
 from simsc.engine.config import Config
+from simsc.engine.feed import training_pairs
 from simsc.engine.listener import Listener
 from simsc.engine.monitor import TrainingDiverged
 from simsc.engine.starting import starting_model
@@ -163,6 +164,14 @@ def test_a_broken_step_leaves_no_mark_on_learning_statistics(
 def test_groups_around_anchors_train(tiny_config: Config, tiny_root: Path, tmp_path: Path) -> None:
     config = replace(tiny_config, group=4, anchor_split="train", epochs=1, freeze_batchnorm=False)
     assert Trainer(config, tmp_path, root=tiny_root).run()["steps"] > 0
+
+
+def test_a_limit_on_pairs_limits_the_anchors_not_what_completes_their_groups(tiny_root: Path) -> None:
+    config = Config(data="pairs", group=4, anchor_split="train", max_pairs=1)
+    pairs, anchors = training_pairs(config, tiny_root)
+    assert len(anchors) == 1
+    ends = {anchors[0].source.key, anchors[0].target.key}
+    assert [{pair.source.key, pair.target.key} for pair in pairs] == [ends, ends]  # both orders of the one anchor
 
 
 def test_the_trunk_cache_is_shared_by_models_whose_tails_differ(tiny_config: Config) -> None:

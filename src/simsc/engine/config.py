@@ -35,7 +35,7 @@ class Config:
     image_size: int = 256
     group: int = 2  # images matched with each other in a batch; above 2 an epoch shows every image once, not every pair
     anchor_split: str = ""  # groups are built around the pairs of this split, each of which an epoch shows once
-    max_pairs: int = 0  # train on at most so many pairs, spread evenly over the list; 0 = all
+    max_pairs: int = 0  # train on at most so many pairs (or anchors), spread evenly over the list; 0 = all
     flip: float = 0.0  # probability of mirroring both images of a pair
     colour: float = 0.0  # strength of brightness, contrast and saturation changes
     crop: float = 0.0  # largest share of each side that a random crop removes

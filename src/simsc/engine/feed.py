@@ -6,11 +6,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from simsc.data.records import ImageRef, Pair
+from simsc.data.registry import load_pairs
 from simsc.engine import distributed
 from simsc.engine.augment import Augmenter
 from simsc.engine.batches import PairBatch, collate
@@ -102,6 +104,19 @@ class TrainingFeed:
         """Pairs as they look in an epoch."""
         pairs = [self.pairs[index] for index in indices]
         return pairs if self.augment is None else [self.augment(pair, epoch) for pair in pairs]
+
+
+def training_pairs(config: Config, root: str | Path | None) -> tuple[list[Pair], list[Pair]]:
+    """Pairs to train on and the anchors of their groups (see :func:`epoch_batches`), limited to ``max_pairs``.
+
+    With anchors it is these that are limited, and the pairs are those among the anchors' images.
+    """
+    pairs = load_pairs(config.data, root, config.train_split)
+    if not config.anchor_split:
+        return spread_evenly(pairs, config.max_pairs), []
+    anchors = spread_evenly(load_pairs(config.data, root, config.anchor_split), config.max_pairs)
+    known = image_keys(anchors)
+    return [pair for pair in pairs if image_keys([pair]) <= known], anchors
 
 
 def spread_evenly(pairs: Sequence[Pair], limit: int) -> list[Pair]:

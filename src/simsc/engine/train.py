@@ -16,7 +16,7 @@ from simsc.engine.cache import choose_cache
 from simsc.engine.config import Config
 from simsc.engine.encoder import ImageEncoder
 from simsc.engine.evaluate import Evaluator
-from simsc.engine.feed import TrainingFeed, Work, spread_evenly, unique_images
+from simsc.engine.feed import TrainingFeed, Work, training_pairs, unique_images
 from simsc.engine.interrupt import StopRequest
 from simsc.engine.listener import Listener
 from simsc.engine.meters import StepMeter, gradient_magnitudes
@@ -57,9 +57,8 @@ class Trainer:
     ) -> None:
         self.config, self.folder, self.listener = config, RunFolder(Path(out)), listener or Listener()
         self.device = distributed.local_device(device)
-        self.train_pairs = spread_evenly(load_pairs(config.data, root, config.train_split), config.max_pairs)
+        self.train_pairs, self.anchors = training_pairs(config, root)
         self.val_pairs = load_pairs(config.data, root, config.val_split)
-        self.anchors = load_pairs(config.data, root, config.anchor_split) if config.anchor_split else []
         self._build()
         self.epoch, self.batch, self.step = 0, 0, 0
         self.best: dict[str, Any] = {"pck": -1.0, "epoch": 0}
