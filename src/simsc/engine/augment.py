@@ -1,4 +1,4 @@
-"""Optional augmentation: mirrored, recoloured and cropped copies of images, with their points.
+"""Optional augmentation: mirrored, cropped, zoomed and recoloured copies of images, with their points.
 
 In one epoch all pairs see the same copy of an image, or its mirror image, so that pairs of a batch share its forward
 pass as they do without augmentation. With ``variants`` the copies come from a finite set, and trunk outputs can
@@ -17,22 +17,27 @@ import numpy as np
 from simsc.coordinates import Size, flip_points
 from simsc.data.records import ImageRef, Pair
 from simsc.engine.config import Config
+from simsc.engine.zoom import Zoom, random_zoom
 
 
 @dataclass(frozen=True)
 class _Copy:
-    """A copy of an image; ``corner`` is where its first pixel lies in the (mirrored) original."""
+    """A copy of an image.
+
+    ``corner`` is where its first pixel lay in the (mirrored) original before it was zoomed.
+    """
 
     image: ImageRef
     corner: np.ndarray
+    zoom: Zoom
 
 
 class Augmenter:
     """Random copies of the images of some pairs, decided by the seed, the epoch and the image alone.
 
     Args:
-        pairs: all pairs that will be augmented; a crop keeps every point that any of them marks.
-        config: strengths of mirroring, cropping and recolouring, and the number of variants.
+        pairs: all pairs that will be augmented; every point that any of them marks stays in the picture.
+        config: strengths of mirroring, cropping, zooming and recolouring, and the number of variants.
     """
 
     def __init__(self, pairs: Sequence[Pair], config: Config) -> None:
@@ -89,17 +94,20 @@ class Augmenter:
         box = _crop_box(size, extent, self.config.crop, generator)
         if box != (0, 0, size[1], size[0]):
             ref = _derived(ref, f"crop{box}", partial(_cut, box=box), (box[3] - box[1], box[2] - box[0]))
+        zoom = random_zoom(ref.size, extent - box[:2], self.config.zoom, generator)
+        if self.config.zoom:
+            ref = _derived(ref, f"zoom{zoom.tag}", zoom.pixels)
         if self.config.colour:
             factors = 1 + self.config.colour * (2 * generator.random(3) - 1)
             ref = _derived(ref, f"colour{factors.round(4).tolist()}", partial(_recolour, factors=factors))
-        return _Copy(ref, np.array(box[:2]))
+        return _Copy(ref, np.array(box[:2]), zoom)
 
     def _generator(self, number: int, *names: str) -> np.random.Generator:
         return np.random.default_rng([self.config.seed, number, *(zlib.crc32(name.encode()) for name in names)])
 
 
 def _moved(points: np.ndarray, size: Size, copy: _Copy, mirrored: bool) -> np.ndarray:
-    return (flip_points(points, size[1]) if mirrored else points) - copy.corner
+    return copy.zoom.points((flip_points(points, size[1]) if mirrored else points) - copy.corner)
 
 
 def _crop_box(

@@ -39,6 +39,7 @@ class Config:
     flip: float = 0.0  # probability of mirroring both images of a pair
     colour: float = 0.0  # strength of brightness, contrast and saturation changes
     crop: float = 0.0  # largest share of each side that a random crop removes
+    zoom: float = 0.0  # strength of random scaling: 0.5 is a factor between 1/1.5 and 1.5
     variants: int = 0  # augmented copies of each image to choose from, which can be cached; 0 = new ones each epoch
     both_directions: bool = False  # add the loss from target to source
 
@@ -103,7 +104,7 @@ class Config:
     @property
     def augments(self) -> bool:
         """Whether images change from epoch to epoch."""
-        return bool(self.flip or self.colour or self.crop)
+        return bool(self.flip or self.colour or self.crop or self.zoom)
 
     @property
     def endless(self) -> bool:
@@ -132,6 +133,7 @@ _RANGES: dict[str, tuple[float, float]] = {
     "flip": (0, 1),
     "colour": (0, 1),
     "crop": (0, 0.9),
+    "zoom": (0, 4),
     "variants": (0, 1000),
     "region": (1, 99),
     "kernel": (2, 99),
