@@ -15,7 +15,7 @@ OTHERS = ["beta1", "no-l2norm", "single", "fixed:0.03", "dinov2-small", "dinov2-
 def test_every_preset_suits_both_data_sets(name: str, data: str, epochs: int) -> None:
     config = load_preset(name, data)
     assert (config.data, config.epochs) == (data, epochs)
-    assert config.rate == (2e-5 if name.endswith("-full") else 1e-4)
+    assert config.rate == (2e-5 if name.endswith("-full") or name == "no-l2norm" else 1e-4)
     assert (config.gamma, config.beta_threshold, config.warmup, config.clip, config.augments) == (0.2, 0.1, 0, 0, False)
 
 

@@ -14,6 +14,9 @@ UNESSENTIAL_KEYS = EXECUTION_KEYS - {"patience"}
 BASELINE_BETA_EVAL = 0.02
 """Evaluation temperature of models that have not learned one; the supplement's choice."""
 
+NO_L2NORM_RATE = 0.2
+"""Rate of the NoL2Norm ablation relative to the others: 2e-5, the paper's for it. At 1e-4 it collapses."""
+
 _CHANGES: dict[str, dict[str, Any]] = {
     "mlp": {"temperature": "mlp"},
     "single": {"temperature": "single", "temperature_rate": 5e-3},
@@ -40,6 +43,8 @@ def variant(base: Config, name: str) -> Config:
     if name not in _CHANGES:
         raise ConfigError(unknown_name("variant", name, [*_CHANGES, "fixed:<t>"]))
     changes = dict(_CHANGES[name])
+    if name == "no-l2norm":
+        changes["rate"] = NO_L2NORM_RATE * base.rate
     # A quick base learns its temperature faster than the paper; the single parameter keeps its lead over the MLP.
     if "temperature_rate" in changes:
         changes["temperature_rate"] *= base.temperature_rate / Config.temperature_rate
