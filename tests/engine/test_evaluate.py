@@ -15,7 +15,7 @@ from simsc.engine.encoder import ImageEncoder
 from simsc.engine.evaluate import Evaluator, plan_blocks
 from simsc.engine.inference import prepare_for_inference
 from simsc.engine.objective import PairObjective
-from simsc.engine.predictions import read_predictions, write_predictions
+from simsc.engine.predictions import Prediction, read_predictions, write_predictions
 from simsc.engine.scoring import score, stated_rules
 from simsc.errors import ConfigError, DataError
 from simsc.metrics.protocols import find_protocol
@@ -69,7 +69,7 @@ def test_folding_changes_nothing_that_can_be_seen(test_pairs) -> None:
         np.testing.assert_allclose(one.predicted, other.predicted, atol=1e-2)
 
 
-@pytest.mark.parametrize("protocol", ["original", "cats-256@64", "geoaware@64", "dift@64"])
+@pytest.mark.parametrize("protocol", ["square-256@64", "original", "cats-256@64", "geoaware@64", "dift@64"])
 def test_every_protocol_evaluates(model: SimSC, test_pairs, protocol: str) -> None:
     found = predicted(model, test_pairs[:2], protocol)
     result = score(found, find_protocol(protocol), "img")
@@ -87,6 +87,17 @@ def test_predictions_survive_the_file_and_score_the_same(model: SimSC, test_pair
     with pytest.raises(DataError, match="do not say their threshold"):
         stated_rules(again)
     assert stated_rules(again, "original", "kps") == ("original", "kps")
+
+
+def test_stretched_pixels_count_only_where_distances_are_measured_in_the_square() -> None:
+    """A target four times as wide as high: 12 px of height are 24 of 256 in the square, 12 of 512 in the original."""
+    target = np.array([[100.0, 60.0], [300.0, 60.0]])
+    off = Prediction(
+        "p", "c", "a", "b", target, target, target + np.diag([12.0, 12.0])[::-1], np.ones(2), 0.1,
+        source_size=(128, 512), target_size=(128, 512),
+    )  # fmt: skip
+    assert score([off], find_protocol("paper-256"), "img")["per_point"][0.05] == 50.0
+    assert score([off], find_protocol("square-256"), "img")["per_point"][0.05] == 100.0
 
 
 def test_the_nine_fields_are_enough_to_be_scored(tmp_path: Path) -> None:

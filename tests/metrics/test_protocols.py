@@ -7,7 +7,7 @@ from simsc.metrics.protocols import PROTOCOLS, find_protocol
 
 
 def test_every_protocol_is_found_by_name() -> None:
-    assert {"paper-256", "original", "cats-256", "geoaware", "dift"} <= PROTOCOLS.keys()
+    assert {"paper-256", "square-256", "original", "cats-256", "geoaware", "dift"} <= PROTOCOLS.keys()
     assert all(find_protocol(name).name == name for name in PROTOCOLS)
 
 

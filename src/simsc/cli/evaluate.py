@@ -11,7 +11,7 @@ from typing import Any
 import typer
 
 _MODEL_HELP = "Packaged model, model file, run folder, or backbone to use as it is, also with a head: resnet50+hpf."
-_PROTOCOL_HELP = "paper-256, original, cats-256, geoaware, dift; @<side> sets the size."
+_PROTOCOL_HELP = "paper-256, square-256, original, cats-256, geoaware, dift; @<side> sets the size."
 _LOCALIZER_HELP = "kernel-soft-argmax, argmax, soft-argmax, window-soft-argmax; default: the model's."
 _BETA_HELP = "Evaluation temperature on top of the model's; default: the one it was trained for, or 1."
 

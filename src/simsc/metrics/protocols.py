@@ -51,6 +51,7 @@ PROTOCOLS = {
     protocol.name: protocol
     for protocol in (
         Protocol("paper-256", "both images resized to 256x256; distances, boxes and extents measured in that square"),
+        Protocol("square-256", "both images resized to 256x256; distances in original pixels", measure="original"),
         Protocol("original", "images at their own size; distances in original pixels", "original", measure="original"),
         Protocol("cats-256", "as paper-256, but matched target to source with the source's threshold", swap=True),
         Protocol("geoaware", "longer side 840, padded to a square; distance < threshold", "pad", 840, strict=True),
