@@ -28,6 +28,12 @@ def test_the_default_preset_is_the_papers_but_for_what_keeps_it_calm() -> None:
     assert ours.clip > 0
 
 
+def test_the_listed_preset_keeps_the_papers_pairs_and_images() -> None:
+    ours, paper = load_preset("resnet50-listed", "pfpascal").to_dict(), load_preset("resnet50", "pfpascal").to_dict()
+    calm = {"freeze_batchnorm", "clip", "average", "interpolate"}
+    assert {key for key in ours if ours[key] != paper[key]} == calm | {"batch_size", "epochs"}
+
+
 def test_groups_need_shared_images_and_anchors_need_groups() -> None:
     with pytest.raises(ConfigError, match="share_images = false needs group = 2"):
         Config(group=4, share_images=False)
