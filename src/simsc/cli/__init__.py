@@ -7,6 +7,7 @@ import sys
 import typer
 
 from simsc.cli import bench, data, demo, evaluate, experiment, export, match, models, serve, train, transfer, warp
+from simsc.cli.memory import keep_freed_memory
 from simsc.errors import SimscError
 
 app = typer.Typer(
@@ -50,6 +51,7 @@ def root(
 
 def main() -> None:
     """Entry point: errors meant for the user become one sentence and exit code 2."""
+    keep_freed_memory()
     try:
         app()
     except SimscError as error:
