@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import sys
 
 import pytest
@@ -7,7 +8,15 @@ import pytest
 from simsc.cli.memory import keep_freed_memory
 
 
+@pytest.fixture(autouse=True)
+def _linux_as_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "linux")
+    for name in [name for name in os.environ if name.startswith("MALLOC_")]:
+        monkeypatch.delenv(name)
+
+
 def test_the_allocator_is_left_alone_where_somebody_has_set_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ctypes.CDLL", lambda _: pytest.fail("the allocator was touched"))
     monkeypatch.setenv("MALLOC_ARENA_MAX", "1")
     assert not keep_freed_memory()
 
@@ -15,6 +24,7 @@ def test_the_allocator_is_left_alone_where_somebody_has_set_it(monkeypatch: pyte
 def test_other_systems_and_other_c_libraries_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ctypes.CDLL", lambda _: object())
     assert not keep_freed_memory()
+    monkeypatch.setattr("ctypes.CDLL", lambda _: pytest.fail("the allocator was touched"))
     monkeypatch.setattr(sys, "platform", "darwin")
     assert not keep_freed_memory()
 
@@ -28,9 +38,6 @@ def test_glibc_gets_both_thresholds(monkeypatch: pytest.MonkeyPatch) -> None:
             asked.append((name, value))
             return 1
 
-    for name in ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_ARENA_MAX"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setattr("ctypes.CDLL", lambda _: Library)
     assert keep_freed_memory()
     assert asked == [(-3, 32 * 2**20), (-1, 2**30)]

@@ -7,8 +7,8 @@ import os
 import sys
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # names of glibc's mallopt
-_KEEP = 1 << 30
-_LARGEST_MAPPED = 32 << 20  # glibc refuses more
+_KEPT_BYTES = 1 << 30
+_MAPPED_FROM_BYTES = 32 << 20  # blocks of this size are mapped and unmapped each time; glibc refuses a larger value
 
 
 def keep_freed_memory() -> bool:
@@ -24,4 +24,4 @@ def keep_freed_memory() -> bool:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError):  # another C library
         return False
-    return bool(mallopt(_MMAP_THRESHOLD, _LARGEST_MAPPED) and mallopt(_TRIM_THRESHOLD, _KEEP))
+    return bool(mallopt(_MMAP_THRESHOLD, _MAPPED_FROM_BYTES) and mallopt(_TRIM_THRESHOLD, _KEPT_BYTES))
