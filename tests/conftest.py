@@ -1,20 +1,26 @@
-"""What all tests share: fixed random numbers, and a model whose features can be worked out by hand."""
+"""What all tests share: fixed random numbers, a model whose features can be worked out by hand, a tiny data set."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from PIL import Image
 from torch import Tensor, nn
 
-from simsc.models.backbones import Backbone, from_spec
+from simsc.data.records import Pair
+from simsc.data.sources import load_pairs
+from simsc.models.backbone import Backbone, from_spec
 from simsc.models.heads import HEADS
 from simsc.models.model import SimSC
 from simsc.models.registry import BackboneSpec, Source, find_backbone
+from simsc.training.config import Config
 
 CELL = 16
 SMALL_HEADS = {"sfnet": "sfnet:hidden=16", "cats": "cats:grid=4,appearance=8,heads=2"}
@@ -88,3 +94,50 @@ def head_model(request: pytest.FixtureRequest, small_head: Callable[[str], str])
 def _same_numbers_every_time() -> None:
     """Each test draws the same random numbers, whatever ran before it."""
     torch.manual_seed(0)
+
+
+@pytest.fixture(scope="session")
+def tiny_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder with ``train`` (every pair in both orders), ``val`` and ``test`` of own pairs; images of two sizes."""
+    root = tmp_path_factory.mktemp("tiny")
+    generator = np.random.default_rng(0)
+    sizes = [(48, 64), (64, 48), (56, 56), (48, 64), (64, 64), (40, 64)]
+    for number, size in enumerate(sizes):
+        coarse = generator.integers(0, 256, (6, 6, 3), dtype=np.uint8)
+        Image.fromarray(coarse).resize((size[1], size[0]), Image.Resampling.BICUBIC).save(root / f"{number}.png")
+    both_orders = [(0, 1), (1, 0), (2, 3), (3, 2), (4, 5), (5, 4), (0, 2), (2, 0)]
+    splits = {"train": both_orders, "val": [(0, 1), (1, 2), (3, 4)], "test": [(0, 1), (0, 2), (1, 2), (3, 2), (4, 5)]}
+    for split, pairs in splits.items():
+        entries = [{**_entry(a, b, sizes, generator), "category": "ab"[a % 2]} for a, b in pairs]
+        (root / f"{split}.json").write_text(json.dumps(entries))
+    return root
+
+
+def _entry(a: int, b: int, sizes: list[tuple[int, int]], generator: np.random.Generator) -> dict:
+    count = int(generator.integers(2, 5))
+    return {
+        side: {
+            "image": f"{index}.png",
+            "points": (generator.random((count, 2)) * [sizes[index][1] - 1, sizes[index][0] - 1]).tolist(),
+        }
+        for side, index in (("source", a), ("target", b))
+    }
+
+
+@pytest.fixture
+def tiny_pairs(tiny_root: Path) -> list[Pair]:
+    return load_pairs("pairs", tiny_root, "train")
+
+
+@pytest.fixture
+def tiny_config() -> Config:
+    return Config(
+        backbone="resnet50.v1_in1k",
+        weights="random",
+        data="pairs",
+        image_size=64,
+        epochs=2,
+        batch_size=4,
+        log_every=1,
+        cache="memory",
+    )

@@ -12,11 +12,11 @@ import torch
 
 import simsc
 from simsc.coordinates import resize_points
-from simsc.data.scenes import render_scene
 from simsc.images import resize_image
 from simsc.matching import query_scores
 from simsc.models.zoo import open_model
 from simsc.pictures import draw_flow, draw_matches, draw_temperature_comparison, save_picture
+from simsc.scenes import render_scene
 
 FOLDER = Path(__file__).parent
 INPUT = (256, 256)

@@ -9,9 +9,9 @@ import pytest
 
 from simsc.data.catalog import DATASETS
 from simsc.data.locate import find_root
-from simsc.data.pfpascal import listed_images
+from simsc.data.readers.pfpascal import listed_images
 from simsc.data.records import count_points
-from simsc.data.registry import data_fingerprint, dataset_info, load_pairs
+from simsc.data.sources import data_fingerprint, dataset_info, load_pairs
 from simsc.errors import ConfigError, DataError
 from simsc.files import shared_folder
 
@@ -63,7 +63,7 @@ def test_real_willow_points_are_ten_and_the_list_equals_the_annotations(tmp_path
 @pytest.mark.real_data
 def test_real_pfpascal_list_equals_the_annotations() -> None:
     """The coordinates of the test list are those of the annotation files, in their order."""
-    from simsc.data.pfpascal import _Reader
+    from simsc.data.readers.pfpascal import _Reader
 
     root = real_root("pfpascal")
     reader = _Reader(root)

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from simsc.data.registry import load_pairs
+from simsc.data.sources import load_pairs
 from simsc.errors import DataError
 
 DOCS = Path(__file__).parents[2] / "docs/data.md"

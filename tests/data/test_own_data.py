@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from simsc.data.registry import load_pairs
+from simsc.data.sources import load_pairs
 from simsc.errors import DataError
 
 DOCS = Path(__file__).parents[2] / "docs/data.md"
@@ -183,7 +183,7 @@ def test_bad_coco(images: Path, place: tuple[Any, ...], value: Any, words: str) 
 
 
 def test_coco_draws_a_limited_number_by_seed(images: Path) -> None:
-    from simsc.data.coco import read_pairs
+    from simsc.data.readers.coco import read_pairs
 
     content = json.loads(example("json", "coco"))
     for number in range(8):

@@ -11,7 +11,7 @@ import scipy.io
 from PIL import Image
 
 from simsc.data.records import Pair
-from simsc.data.registry import load_pairs
+from simsc.data.sources import load_pairs
 from simsc.errors import DataError
 
 
@@ -265,7 +265,7 @@ class TestCUB:
         assert pair.source_points[0].tolist() == [first + numbers[0], first]
 
     def test_seed_and_number(self, cub: Path) -> None:
-        from simsc.data.cub import read_pairs
+        from simsc.data.readers.cub import read_pairs
 
         draws = [[pair.name for pair in read_pairs(cub, "train", pairs_per_species=4, seed=seed)] for seed in (0, 0, 1)]
         assert draws[0] == draws[1] != draws[2]

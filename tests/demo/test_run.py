@@ -14,7 +14,7 @@ def test_demo_matches_adapts_and_reports(tmp_path, monkeypatch):
     monkeypatch.setattr(run, "ADAPTATION", {**run.ADAPTATION, "backbone": "resnet50", "max_pairs": 4, "image_size": 64})
     pairs = run.load_pairs("scenes", None, "test")[:2]
     monkeypatch.setattr(run, "load_pairs", lambda *_: pairs)
-    monkeypatch.setattr("simsc.engine.train.load_pairs", lambda *_: pairs)
+    monkeypatch.setattr("simsc.training.trainer.load_pairs", lambda *_: pairs)
     said = []
     report = run.run_demo(tmp_path / "demo", epochs=1, say=said.append)
     page = report.read_text(encoding="utf-8")

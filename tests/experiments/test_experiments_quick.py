@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-import simsc.data.scenes
+import simsc.scenes
 from simsc.cli import app
-from simsc.engine.train import Trainer
 from simsc.experiments import heads, sweeps
 from simsc.experiments.registry import EXPERIMENTS
+from simsc.training.trainer import Trainer
 
 TINY = ("image_size=64", "max_pairs=8", "weights=random", "cache=memory", "log_every=1")
 
@@ -26,8 +26,8 @@ def run(name: str, out: Path) -> str:
 
 @pytest.mark.slow
 def test_all_experiments_run_once_and_then_from_what_they_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    few = partial(simsc.data.scenes.load_pairs, pairs_per_category=2, images_per_category=4, size=64)
-    monkeypatch.setattr("simsc.data.scenes.load_pairs", few)
+    few = partial(simsc.scenes.load_pairs, pairs_per_category=2, images_per_category=4, size=64)
+    monkeypatch.setattr("simsc.scenes.load_pairs", few)
     monkeypatch.setenv("SIMSC_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(sweeps, "EVAL_TEMPERATURES", (0.02, 0.1))
     monkeypatch.setattr(sweeps, "TRAIN_TEMPERATURES", (0.004, 0.03))

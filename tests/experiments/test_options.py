@@ -8,10 +8,10 @@ import pytest
 from typer.testing import CliRunner
 
 from simsc.cli import app
-from simsc.engine.config import parse_changes
 from simsc.errors import ConfigError
 from simsc.experiments import heads
 from simsc.experiments.context import base_config, make_context
+from simsc.training.config import parse_changes
 
 
 def refusal(*arguments: str) -> str:

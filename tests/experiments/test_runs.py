@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from simsc.engine.config import Config
-from simsc.engine.monitor import TrainingDiverged
-from simsc.engine.presets import load_preset
-from simsc.engine.run_folder import RunFolder
 from simsc.errors import ConfigError
 from simsc.experiments.context import base_config
 from simsc.experiments.measure import Subject
 from simsc.experiments.runs import RunStore, same_training
 from simsc.experiments.variants import variant
+from simsc.training.config import Config
+from simsc.training.monitor import TrainingDiverged
+from simsc.training.presets import load_preset
+from simsc.training.run_folder import RunFolder
 
 TINY = Config(data="scenes", weights="random", epochs=3)
 

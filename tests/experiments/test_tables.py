@@ -5,10 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from simsc.engine.config import Config
-from simsc.engine.presets import load_preset
-from simsc.engine.verdicts import is_correct
 from simsc.errors import ConfigError
+from simsc.evaluation.verdicts import is_correct
 from simsc.experiments.outcome import Outcome, Row
 from simsc.experiments.paper import backbone_rows, paper_columns, pck_rows
 from simsc.experiments.qualitative import one_per_category
@@ -16,6 +14,8 @@ from simsc.experiments.registry import find_experiment
 from simsc.experiments.tables import ABSENT, markdown_table, write_outcome, write_report
 from simsc.experiments.targets import available, targets_for
 from simsc.experiments.variants import train_command, variant
+from simsc.training.config import Config
+from simsc.training.presets import load_preset
 
 
 def test_a_table_names_who_measured_and_what_is_missing() -> None:
@@ -77,8 +77,8 @@ def test_correct_points_follow_the_threshold_of_the_data_set() -> None:
     import numpy as np
 
     from simsc.data.records import ImageRef, Pair
-    from simsc.engine.predictions import Prediction
-    from simsc.metrics.protocols import find_protocol
+    from simsc.evaluation.predictions import Prediction
+    from simsc.evaluation.protocol import find_protocol
 
     image = ImageRef("a", (256, 256))
     points = np.array([[10.0, 10.0], [110.0, 10.0]])

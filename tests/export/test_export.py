@@ -16,7 +16,7 @@ from simsc.cli import app
 from simsc.errors import ConfigError
 from simsc.matcher import Matcher
 from simsc.models import zoo
-from simsc.models.backbones import from_spec
+from simsc.models.backbone import from_spec
 from simsc.models.model import SimSC
 from simsc.models.registry import find_backbone
 

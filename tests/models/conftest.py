@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from simsc.models.backbones import Backbone, from_spec
+from simsc.models.backbone import Backbone, from_spec
 from simsc.models.registry import BackboneSpec, find_backbone
 
 FAMILIES = {

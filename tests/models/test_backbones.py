@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from simsc.errors import ConfigError
-from simsc.models.backbones import Backbone, build_backbone, from_spec
+from simsc.models.backbone import Backbone, build_backbone, from_spec
 from simsc.models.folding import fold_batchnorm
 from simsc.models.registry import find_backbone
 

@@ -8,7 +8,7 @@ import torch
 import transformers
 
 from simsc.errors import ConfigError, WeightsError
-from simsc.models.backbones import build_backbone
+from simsc.models.backbone import build_backbone
 
 SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
 

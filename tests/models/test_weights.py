@@ -13,7 +13,7 @@ from torch import Tensor
 
 from simsc.errors import DownloadError, WeightsError
 from simsc.files import shared_folder
-from simsc.models.backbones import Backbone, build_backbone, from_spec
+from simsc.models.backbone import Backbone, build_backbone, from_spec
 from simsc.models.registry import Source, find_backbone
 from simsc.models.weights import fetch_weights, find_weights, load_weights, weights_path
 

@@ -13,7 +13,7 @@ import torch
 from PIL import Image
 
 from simsc.matcher import Matcher
-from simsc.models.backbones import from_spec
+from simsc.models.backbone import from_spec
 from simsc.models.model import SimSC
 from simsc.models.registry import find_backbone
 

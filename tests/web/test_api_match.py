@@ -191,7 +191,7 @@ def test_exports(client, send) -> None:
 
 
 def test_exported_coco_is_read_as_a_data_set(client, send, tmp_path) -> None:
-    from simsc.data.coco import keypoints_of
+    from simsc.data.readers.coco import keypoints_of
 
     request = {"source": send(0), "target": send(1), "points": POINTS}
     coco = client.post("/api/export/coco", json=request).json()

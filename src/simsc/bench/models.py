@@ -13,18 +13,18 @@ from simsc.bench.measure import alternate
 from simsc.bench.ratio import Ratio
 from simsc.coordinates import resize_points
 from simsc.data.records import ImageRef, Pair
-from simsc.data.registry import load_pairs
-from simsc.engine.batches import collate
-from simsc.engine.cache import TrunkCache
-from simsc.engine.config import Config
-from simsc.engine.encoder import ImageEncoder
-from simsc.engine.evaluate import Evaluator
-from simsc.engine.inference import prepare_for_inference
-from simsc.engine.objective import PairObjective
+from simsc.data.sources import load_pairs
+from simsc.evaluation.cache import TrunkCache
+from simsc.evaluation.encoder import ImageEncoder
+from simsc.evaluation.evaluator import Evaluator
+from simsc.evaluation.protocol import find_protocol
 from simsc.matching.localize import localize
-from simsc.metrics.protocols import find_protocol
 from simsc.models.checkpoints import build_model
+from simsc.models.inference import prepare_for_inference
 from simsc.models.model import SimSC
+from simsc.training.batches import collate
+from simsc.training.config import Config
+from simsc.training.objective import PairObjective
 
 
 def bench_evaluation(quick: bool = False) -> list[Ratio]:

@@ -41,9 +41,9 @@ def evaluate(
 
     Example: `simsc evaluate --model resnet50.v1_in1k --data pfwillow --temperature 0.03`
     """
-    from simsc.engine import distributed
-    from simsc.engine.benchmark import evaluate_model, evaluation_settings, load_for_evaluation
-    from simsc.engine.predictions import write_predictions
+    from simsc import distributed
+    from simsc.evaluation.benchmark import evaluate_model, evaluation_settings, load_for_evaluation
+    from simsc.evaluation.predictions import write_predictions
 
     settings = evaluation_settings(model)
     if temperature is not None:  # replaces whatever stood in for a temperature
@@ -65,9 +65,9 @@ def evaluate(
 
 def _check_names(protocol: str, data: str, localizer: str | None) -> None:
     """Refuse misspelt names before anything slow or missing is looked for."""
-    from simsc.data.registry import dataset_info
+    from simsc.data.sources import dataset_info
+    from simsc.evaluation.protocol import find_protocol
     from simsc.matching.localize import find_localizer
-    from simsc.metrics.protocols import find_protocol
 
     find_protocol(protocol)
     dataset_info(data)
@@ -88,10 +88,10 @@ def score(
 
     Example: `simsc score predictions.jsonl`
     """
-    from simsc.engine.predictions import read_predictions
-    from simsc.engine.scoring import score as score_predictions
-    from simsc.engine.scoring import stated_rules
-    from simsc.metrics.protocols import find_protocol
+    from simsc.evaluation.predictions import read_predictions
+    from simsc.evaluation.protocol import find_protocol
+    from simsc.evaluation.scoring import score as score_predictions
+    from simsc.evaluation.scoring import stated_rules
 
     found = read_predictions(file)
     protocol, threshold = stated_rules(found, protocol, threshold)

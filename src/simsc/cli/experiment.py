@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
-    from simsc.engine.config import Config
+    from simsc.training.config import Config
 
 
 def register(app: typer.Typer) -> None:
@@ -39,10 +39,10 @@ def experiment(
     if name == "list":
         _print_list()
         return
-    from simsc.engine.config import parse_changes
     from simsc.experiments.context import base_config, make_context
     from simsc.experiments.registry import EXPERIMENTS, find_experiment, run_experiment
     from simsc.experiments.tables import write_report
+    from simsc.training.config import parse_changes
 
     names = list(EXPERIMENTS) if name == "all" else [name]
     for each in names:
@@ -74,7 +74,7 @@ def experiment(
 
 def _train(config: Config, folder: Path, root: Path | None, resume: bool) -> None:
     from simsc.cli.views import training_listener
-    from simsc.engine.train import Trainer
+    from simsc.training.trainer import Trainer
 
     with training_listener(folder, main=True, tensorboard=False) as listener:
         Trainer(config, folder, root=root, resume=resume, listener=listener).run()

@@ -53,7 +53,7 @@ def info(name: Name, heads: Heads = False, as_json: AsJson = False) -> None:
 def fetch(name: Name) -> None:
     """Download the weights of a backbone, or continue a download that was interrupted."""
     if name.startswith(HUB_PREFIX):
-        from simsc.models.backbones import build_backbone
+        from simsc.models.backbone import build_backbone
 
         build_backbone(name)
         typer.echo(f"{name} is in the cache of the hub")
@@ -140,7 +140,7 @@ def _table(specs: list[BackboneSpec]) -> Any:
 def _parameters(spec: BackboneSpec) -> int:
     import torch
 
-    from simsc.models.backbones import from_spec
+    from simsc.models.backbone import from_spec
 
     with torch.device("meta"):  # sizes only: no memory, no initialisation
         return sum(parameter.numel() for parameter in from_spec(spec).parameters())
@@ -148,7 +148,7 @@ def _parameters(spec: BackboneSpec) -> int:
 
 def _head_costs(spec: BackboneSpec) -> dict[str, dict[str, int]]:
     """Parameters, operations and memory of every head for one pair at the backbone's input size."""
-    from simsc.models.backbones import from_spec
+    from simsc.models.backbone import from_spec
     from simsc.models.heads import HEADS, build_head, head_cost
 
     backbone = from_spec(spec)

@@ -32,8 +32,8 @@ def train(
 
     Many processes: `torchrun --nproc-per-node 2 -m simsc train --preset resnet50 --data pfpascal`
     """
-    from simsc.engine.config import parse_changes
-    from simsc.engine.presets import load_preset
+    from simsc.training.config import parse_changes
+    from simsc.training.presets import load_preset
 
     if list_:
         _print_presets()
@@ -43,10 +43,10 @@ def train(
         config = config.updated({"epochs": epochs})
     folder = out or Path("runs") / f"{preset}-{data}-{config.seed}".replace(":", "")
 
+    from simsc import distributed
     from simsc.cli.views import training_listener
-    from simsc.engine import distributed
-    from simsc.engine.report import write_curves
-    from simsc.engine.train import Trainer
+    from simsc.training.report import write_curves
+    from simsc.training.trainer import Trainer
 
     with distributed.process_group():
         listener = training_listener(folder, distributed.is_main(), tensorboard)
@@ -63,8 +63,8 @@ def _print_presets() -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from simsc.engine.config import Config
-    from simsc.engine.presets import list_presets
+    from simsc.training.config import Config
+    from simsc.training.presets import list_presets
 
     console = Console()
     presets = Table("preset", "what it is", title="Presets")

@@ -20,8 +20,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from simsc.engine.listener import Listener, Listeners
 from simsc.errors import ConfigError
+from simsc.training.listener import Listener, Listeners
 
 
 def progress_bar(console: Console | None = None) -> Progress:

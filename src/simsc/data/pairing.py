@@ -9,7 +9,7 @@ from itertools import combinations
 
 import numpy as np
 
-from simsc.data.building import OFFICIAL_SLACK, Side, make_pair
+from simsc.data.readers.building import OFFICIAL_SLACK, Side, make_pair
 from simsc.data.records import ImageRef, Pair
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from simsc.data.catalog import dataset_info
 from simsc.data.records import ImageRef, Pair, count_points
-from simsc.data.registry import load_pairs
+from simsc.data.sources import load_pairs
 from simsc.errors import DataError
 from simsc.images import image_size
 

@@ -10,21 +10,21 @@ import numpy as np
 from PIL import Image
 
 from simsc.data.records import Pair
-from simsc.data.registry import dataset_info, load_pairs
+from simsc.data.sources import dataset_info, load_pairs
 from simsc.demo.page import Section, write_page
-from simsc.engine.config import Config
-from simsc.engine.encoder import ImageEncoder
-from simsc.engine.evaluate import Evaluator
-from simsc.engine.listener import Listener
-from simsc.engine.predictions import Prediction
-from simsc.engine.report import write_curves
-from simsc.engine.scoring import score
-from simsc.engine.train import Trainer
-from simsc.engine.verdicts import is_correct
+from simsc.evaluation.encoder import ImageEncoder
+from simsc.evaluation.evaluator import Evaluator
+from simsc.evaluation.predictions import Prediction
+from simsc.evaluation.protocol import find_protocol
+from simsc.evaluation.scoring import score
+from simsc.evaluation.verdicts import is_correct
 from simsc.files import sha256
-from simsc.metrics.protocols import find_protocol
 from simsc.models.model import SimSC
 from simsc.models.zoo import DEFAULT, find_model, open_model
+from simsc.training.config import Config
+from simsc.training.listener import Listener
+from simsc.training.report import write_curves
+from simsc.training.trainer import Trainer
 
 PROTOCOL = "paper-256"
 ADAPTATION = {

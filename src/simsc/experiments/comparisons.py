@@ -6,8 +6,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from simsc.engine.config import Config
-from simsc.engine.presets import load_preset
 from simsc.experiments.context import Context, quick_weights
 from simsc.experiments.measure import Subject, protocol_name
 from simsc.experiments.outcome import Outcome, Row
@@ -17,6 +15,8 @@ from simsc.experiments.targets import CLEAN, column_of_paper
 from simsc.experiments.variants import BASELINE_BETA_EVAL, TITLES, title, train_command
 from simsc.models.registry import find_backbone
 from simsc.models.weights import find_weights
+from simsc.training.config import Config
+from simsc.training.presets import load_preset
 
 MAIN_VARIANTS = ("beta1", "no-l2norm", "fixed:0.03", "single", "mlp")
 BACKBONES = {

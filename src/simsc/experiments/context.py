@@ -8,14 +8,14 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from simsc.engine.config import Config
-from simsc.engine.presets import load_preset
 from simsc.errors import ConfigError, DataError
 from simsc.experiments.measure import Meter, Subject, pretrained
 from simsc.experiments.runs import RunStore, Train
 from simsc.experiments.targets import Target, available, targets_for
 from simsc.experiments.variants import variant
 from simsc.models.registry import find_backbone
+from simsc.training.config import Config
+from simsc.training.presets import load_preset
 
 PACKAGED = "simsc-resnet50.safetensors"
 QUICK: dict[str, Any] = {

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from itertools import chain, count
 from pathlib import Path
 
-from simsc.engine.config import Config
-from simsc.engine.run_folder import RunFolder
 from simsc.errors import ConfigError
 from simsc.files import write_json
+from simsc.training.config import Config
+from simsc.training.run_folder import RunFolder
 
 LOCK = ".lock"
 COPYING = ".copying"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from simsc.engine.config import Config
-from simsc.engine.presets import load_preset
 from simsc.experiments.context import Context
 from simsc.experiments.measure import protocol_name
 from simsc.experiments.outcome import Outcome, Row
 from simsc.experiments.paper import paper_columns, paper_figures, paper_row
 from simsc.experiments.tables import pck_cell
 from simsc.experiments.variants import BASELINE_BETA_EVAL, train_command
+from simsc.training.config import Config
+from simsc.training.presets import load_preset
 
 TITLES = {"sfnet": "SFNet", "ncnet": "NCNet", "cats": "CATs"}
 # The temperature each head came with, whatever the user changes; NCNet's 1 is evaluated at the common one.

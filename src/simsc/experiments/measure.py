@@ -12,17 +12,17 @@ from typing import Any
 
 from simsc._version import __version__
 from simsc.data.records import ImageRef
-from simsc.engine.benchmark import evaluate_model
-from simsc.engine.cache import TrunkCache, trunk_fingerprint
-from simsc.engine.config import Config
-from simsc.engine.encoder import ImageEncoder
-from simsc.engine.run_folder import RunFolder
+from simsc.evaluation.benchmark import evaluate_model
+from simsc.evaluation.cache import TrunkCache, trunk_fingerprint
+from simsc.evaluation.encoder import ImageEncoder
+from simsc.evaluation.protocol import Protocol, find_protocol
 from simsc.experiments.targets import Target
 from simsc.files import cache_folder, sha256, write_json
 from simsc.matching.features import Features
-from simsc.metrics.protocols import Protocol, find_protocol
 from simsc.models.checkpoints import build_model, load_model
 from simsc.models.model import SimSC
+from simsc.training.config import Config
+from simsc.training.run_folder import RunFolder
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Meter:
     def measure(
         self, subject: Subject, target: Target, *, temperature: float | None = None, protocol: str | None = None
     ) -> dict[str, Any]:
-        """The result of :func:`simsc.engine.benchmark.evaluate_model`.
+        """The result of :func:`simsc.evaluation.benchmark.evaluate_model`.
 
         Args:
             subject: the model.

@@ -9,17 +9,17 @@ from pathlib import Path
 from PIL import Image
 
 from simsc.data.records import Pair
-from simsc.data.registry import dataset_info, load_pairs
-from simsc.engine.evaluate import Evaluator
-from simsc.engine.predictions import Prediction
-from simsc.engine.verdicts import ALPHA, is_correct
+from simsc.data.sources import dataset_info, load_pairs
+from simsc.evaluation.evaluator import Evaluator
+from simsc.evaluation.predictions import Prediction
+from simsc.evaluation.protocol import find_protocol
+from simsc.evaluation.verdicts import ALPHA, is_correct
 from simsc.experiments.context import Context
 from simsc.experiments.measure import Subject, protocol_name
 from simsc.experiments.outcome import Outcome, Row
 from simsc.experiments.tables import number
 from simsc.experiments.variants import BASELINE_BETA_EVAL, title, train_command
 from simsc.files import write_text
-from simsc.metrics.protocols import find_protocol
 
 PAIRS = 4
 

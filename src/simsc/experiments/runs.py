@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from simsc.engine.config import Config
-from simsc.engine.monitor import TrainingDiverged
-from simsc.engine.run_folder import RunFolder
 from simsc.errors import ConfigError, SimscError
 from simsc.experiments.folders import COPYING, LOCK, copy_run, only_process
 from simsc.experiments.variants import UNESSENTIAL_KEYS
+from simsc.training.config import Config
+from simsc.training.monitor import TrainingDiverged
+from simsc.training.run_folder import RunFolder
 
 Train = Callable[[Config, Path, Path | None, bool], None]
 """Trains a configuration in a folder: ``(config, folder, data root, resume)``."""

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from simsc.evaluation.pck import ALPHAS
 from simsc.experiments.outcome import Outcome, Row
 from simsc.files import write_json, write_text
-from simsc.metrics.pck import ALPHAS
 
 ABSENT = "\N{EN DASH}"
 ALPHA_HEADING = " / ".join(f"{alpha:g}" for alpha in ALPHAS)

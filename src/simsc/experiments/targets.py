@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from simsc.data.locate import find_root
-from simsc.data.registry import dataset_info
+from simsc.data.sources import dataset_info
 from simsc.errors import DataError
 
 CLEAN = "clean"

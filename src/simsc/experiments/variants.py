@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from simsc.engine.config import Config
-from simsc.engine.presets import load_preset
-from simsc.engine.run_folder import EXECUTION_KEYS
 from simsc.errors import ConfigError, unknown_name
+from simsc.training.config import Config
+from simsc.training.presets import load_preset
+from simsc.training.run_folder import EXECUTION_KEYS
 
 UNESSENTIAL_KEYS = EXECUTION_KEYS - {"patience"}
 """Keys that do not decide which model a training of so many epochs gives; patience does."""

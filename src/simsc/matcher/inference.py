@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 
-from simsc.engine.inference import prepare_for_inference
+from simsc.models.inference import prepare_for_inference
 from simsc.models.model import SimSC
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from simsc.engine.devices import pick_device
+from simsc.devices import pick_device
 from simsc.errors import ConfigError, unknown_name
 from simsc.images import read_image
 from simsc.matcher.encoded import EncodedImage, Encoder, ImageLike, View, encode_images

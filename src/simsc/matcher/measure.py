@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from simsc.data.records import Pair
-from simsc.engine.predictions import Prediction
-from simsc.engine.scoring import score
+from simsc.evaluation.pck import Threshold
+from simsc.evaluation.predictions import Prediction
+from simsc.evaluation.protocol import find_protocol
+from simsc.evaluation.scoring import score
 from simsc.matcher.encoded import EncodedImage
 from simsc.matcher.matcher import Matcher, load
-from simsc.metrics.pck import Threshold
-from simsc.metrics.protocols import find_protocol
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "256": {},
@@ -42,7 +42,7 @@ def measure(
         matcher: what is measured, with its own input size and options.
         pairs: of a data set.
         threshold: its base, ``img``, ``kps`` or ``bbox``.
-        protocol: see :mod:`simsc.metrics.protocols`; ``paper-256`` measures in the images resized to a square.
+        protocol: see :mod:`simsc.evaluation.protocol`; ``paper-256`` measures in the images resized to a square.
         progress: told how many pairs of how many are done.
     """
     encoded: dict[str, EncodedImage] = {}
@@ -59,7 +59,7 @@ def measure(
 
 def compare_options(model: str, data: str = "pfpascal", split: str = "val") -> dict[str, dict[str, Any]]:
     """:func:`measure` for all of :data:`OPTIONS`; prints a line of PCK per image for each."""
-    from simsc.data.registry import dataset_info, load_pairs
+    from simsc.data.sources import dataset_info, load_pairs
 
     pairs, threshold = load_pairs(data, None, split), dataset_info(data).threshold
     results = {}

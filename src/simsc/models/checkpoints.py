@@ -11,7 +11,7 @@ import torch
 
 from simsc.errors import WeightsError
 from simsc.files import atomic_path
-from simsc.models.backbones import build_backbone
+from simsc.models.backbone import build_backbone
 from simsc.models.model import SimSC
 
 MODEL_KEYS = (

@@ -7,7 +7,7 @@ import copy
 from torch import nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
-from simsc.models.backbones import Backbone
+from simsc.models.backbone import Backbone
 
 
 def fold_batchnorm(backbone: Backbone) -> Backbone:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from simsc.coordinates import Size
 from simsc.errors import ConfigError, WeightsError
-from simsc.models.backbones import Backbone
+from simsc.models.backbone import Backbone
 from simsc.models.registry import HUB_PREFIX, IMAGENET_MEAN, IMAGENET_STD, BackboneSpec, Source, Triple
 from simsc.models.resnet import ResNet
 from simsc.models.vit import WRAPPERS

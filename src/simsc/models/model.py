@@ -12,7 +12,7 @@ from simsc.errors import ConfigError
 from simsc.matching.features import Features
 from simsc.matching.scores import QueryMode, ScoreMaps, feature_scores, query_features, query_scorer
 from simsc.matching.shared import shared_scores
-from simsc.models.backbones import Backbone
+from simsc.models.backbone import Backbone
 from simsc.models.heads import build_head
 from simsc.models.temperature import build_temperature
 from simsc.models.trainable import paper_rates, tail_blocks

@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from simsc.coordinates import Size
-from simsc.models.backbones import Backbone
+from simsc.models.backbone import Backbone
 from simsc.models.registry import BackboneSpec
 
 

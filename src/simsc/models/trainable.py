@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from simsc.errors import ConfigError
-from simsc.models.backbones import Backbone
+from simsc.models.backbone import Backbone
 
 TRAINABLE = "none, last-block, last-<k>, last-stage or all"
 

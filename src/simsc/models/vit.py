@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from simsc.coordinates import Size
 from simsc.errors import ConfigError
-from simsc.models.backbones import Backbone
+from simsc.models.backbone import Backbone
 from simsc.models.registry import BackboneSpec
 
 

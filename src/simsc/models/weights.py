@@ -15,7 +15,7 @@ from simsc.models.registry import BackboneSpec
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from simsc.models.backbones import Backbone
+    from simsc.models.backbone import Backbone
 
 _SHOWN = 6
 

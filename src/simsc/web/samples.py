@@ -11,7 +11,7 @@ from simsc.web.failures import NotFound
 if TYPE_CHECKING:
     import numpy as np
 
-    from simsc.data.scenes import Scene
+    from simsc.scenes import Scene
 
 SIZE = 448
 THUMBNAIL = 128
@@ -61,6 +61,6 @@ def shared_points(source: Scene, target: Scene) -> tuple[np.ndarray, np.ndarray,
 
 @lru_cache(maxsize=4 * len(SAMPLES))
 def _scene(category: str, index: int, size: int) -> Scene:
-    from simsc.data.scenes import render_scene
+    from simsc.scenes import render_scene
 
     return render_scene(category, index, split="test", size=size)

@@ -6,12 +6,12 @@ import pytest
 import torch
 
 from simsc.coordinates import resize_points
-from simsc.data.registry import load_pairs
+from simsc.data.sources import load_pairs
 from simsc.errors import SimscError
+from simsc.evaluation.pck import pck
 from simsc.images import resize_image
 from simsc.matching import localize
-from simsc.metrics.pck import pck
-from simsc.models.backbones import build_backbone
+from simsc.models.backbone import build_backbone
 from simsc.models.model import SimSC
 
 SIZE = (256, 256)

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from torch import Tensor, nn
 
 from simsc.matching.features import Features
-from simsc.models.backbones import Backbone
+from simsc.models.backbone import Backbone
 from simsc.models.heads.levels import Level, probe_levels
 from simsc.models.heads.refined import Refined
 from simsc.models.temperature import PRETRAINED_TEMPERATURE

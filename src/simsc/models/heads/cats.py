@@ -9,7 +9,7 @@ from simsc.coordinates import Size
 from simsc.errors import ConfigError
 from simsc.matching.features import Features
 from simsc.matching.scores import at_least_float
-from simsc.models.backbones import Backbone
+from simsc.models.backbone import Backbone
 from simsc.models.heads.attention import Aggregator
 from simsc.models.heads.base import Head
 from simsc.models.heads.levels import all_levels, resize_map, spread_layers

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from simsc.errors import ConfigError
 from simsc.matching.features import Features
-from simsc.models.backbones import Backbone
+from simsc.models.backbone import Backbone
 from simsc.models.heads.base import Head
 from simsc.models.heads.hough import hough_matching
 from simsc.models.heads.levels import all_levels, resize_map, spread_layers

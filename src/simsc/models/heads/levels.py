@@ -13,7 +13,7 @@ from simsc.coordinates import Size
 from simsc.errors import ConfigError
 from simsc.matching.features import Features
 from simsc.matching.scores import at_least_float
-from simsc.models.backbones import Backbone
+from simsc.models.backbone import Backbone
 
 PROBE_CELLS = 2  # side of the map of the picture that levels are probed with
 

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 
 from simsc.errors import ConfigError, unknown_name
-from simsc.models.backbones import Backbone
+from simsc.models.backbone import Backbone
 from simsc.models.heads.base import Head
 from simsc.models.heads.cats import CATs
 from simsc.models.heads.hpf import HPF

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from simsc.errors import ConfigError
-from simsc.models.backbones import Backbone
+from simsc.models.backbone import Backbone
 from simsc.models.heads.hpf import HPF
 from simsc.models.heads.transport import sinkhorn
 

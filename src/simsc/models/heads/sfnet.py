@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from simsc.errors import ConfigError
 from simsc.matching.features import Features
-from simsc.models.backbones import Backbone
+from simsc.models.backbone import Backbone
 from simsc.models.heads.base import Head
 from simsc.models.heads.refined import RefinedFeatures
 

@@ -1,0 +1,1 @@
+"""Evaluation: images to features, features to predictions, predictions to PCK under a named protocol."""

@@ -1,0 +1,183 @@
+"""Evaluation: each image is encoded once, each target answers all its queries in one product.
+
+Pairs share images (SPair-71k test: 12,234 pairs, 481 images), so features are computed per image and pairs are
+streamed over them block by block; memory is bounded by the number of images kept.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from simsc.coordinates import resize_points
+from simsc.data.records import ImageRef, Pair
+from simsc.errors import ConfigError
+from simsc.evaluation.encoder import ImageEncoder
+from simsc.evaluation.predictions import Prediction
+from simsc.evaluation.upsampled import upsampled_argmax
+from simsc.matching.confidence import peak_probability
+from simsc.matching.features import Features
+from simsc.matching.localize import localize
+
+Progress = Callable[[int, int], None]
+MAX_BYTES = 1 << 30
+"""Memory for the features that are kept at a time."""
+
+
+PAIRS_AT_ONCE = 1024
+"""Pairs whose query features are held together."""
+
+
+class Evaluator:
+    """Predicts the target points of pairs.
+
+    Args:
+        encoder: model, protocol and cache.
+        localizer: name of a localiser.
+        beta_eval: temperature for models that have not learned one.
+        max_images: how many images' features are kept at a time; by default what fits into ``MAX_BYTES``.
+    """
+
+    def __init__(
+        self,
+        encoder: ImageEncoder,
+        localizer: str = "kernel-soft-argmax",
+        beta_eval: float = 1.0,
+        max_images: int | None = None,
+    ) -> None:
+        if encoder.protocol.upsample and encoder.model.head is not None:
+            raise ConfigError(f"protocol '{encoder.protocol.name}' compares features and would bypass the head")
+        self.encoder, self.localizer, self.beta_eval, self.max_images = encoder, localizer, beta_eval, max_images
+
+    @torch.inference_mode()
+    def predict(self, pairs: Sequence[Pair], progress: Progress | None = None) -> list[Prediction]:
+        """Predictions for all pairs, in their order."""
+        if self.encoder.protocol.swap:
+            pairs = [pair.swapped() for pair in pairs]
+        results: dict[int, Prediction] = {}
+        for images, members in plan_blocks(pairs, self.max_images or self._images_that_fit(pairs)):
+            features = {ref.key: item for ref, item in self.encoder.stream(images)}
+            for index, prediction in self._predict_block(pairs, members, features):
+                results[index] = prediction
+                if progress:
+                    progress(len(results), len(pairs))
+        return [results[index] for index in range(len(pairs))]
+
+    def _predict_block(
+        self, pairs: Sequence[Pair], members: Sequence[int], features: dict[str, Features]
+    ) -> Iterator[tuple[int, Prediction]]:
+        for start in range(0, len(members), PAIRS_AT_ONCE):
+            chosen = members[start : start + PAIRS_AT_ONCE]
+            points = {index: self._network_points(pairs[index]) for index in chosen}
+            queries = self._queries(pairs, points, features)
+            for key, indices in _grouped(chosen, lambda index: pairs[index].target.key).items():
+                scores = self._scores(pairs, indices, points, queries, features)
+                found, confidence = self._locate(scores, indices, queries, features[key], pairs[indices[0]].target)
+                yield from self._predictions(pairs, indices, found, confidence, features)
+
+    def _queries(
+        self, pairs: Sequence[Pair], points: dict[int, Tensor], features: dict[str, Features]
+    ) -> dict[int, Tensor]:
+        """Query features ``(n, C)`` of each pair; a source is asked once for all its pairs. Empty with a head."""
+        model = self.encoder.model
+        if model.head is not None:
+            return {}
+        queries: dict[int, Tensor] = {}
+        for key, indices in _grouped(points, lambda index: pairs[index].source.key).items():
+            joined = torch.cat([points[index] for index in indices])
+            answers = model.query_features(features[key], joined[None])[0]
+            queries.update(zip(indices, answers.split([len(points[index]) for index in indices]), strict=True))
+        return queries
+
+    def _scores(
+        self,
+        pairs: Sequence[Pair],
+        indices: Sequence[int],
+        points: dict[int, Tensor],
+        queries: dict[int, Tensor],
+        features: dict[str, Features],
+    ) -> Tensor:
+        """Score maps ``(1, Q, h, w)`` of all queries of pairs that share their target."""
+        model, target = self.encoder.model, features[pairs[indices[0]].target.key]
+        if model.head is None:
+            return model.score_queries(torch.cat([queries[index] for index in indices])[None], target)
+        maps = [model.score_maps(features[pairs[index].source.key], target, points[index][None]) for index in indices]
+        return torch.cat(maps, dim=1)
+
+    def _locate(
+        self, scores: Tensor, indices: Sequence[int], queries: dict[int, Tensor], target: Features, ref: ImageRef
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Matches ``(Q, 2)`` in original pixels and confidences ``(Q,)`` from score maps over one target."""
+        model, frame = self.encoder.model, self.encoder.frame(ref)
+        confidence = peak_probability(scores, self.beta_eval)[0].cpu().numpy().astype(np.float64)
+        if self.encoder.protocol.upsample:
+            joined = torch.cat([queries[index] for index in indices])
+            return upsampled_argmax(joined, target.maps[0], frame.original, model.convention), confidence
+        cells = localize(scores, self.localizer, self.beta_eval)[0].cpu().double()
+        network = resize_points(cells, target.map_size, target.image_size, model.convention)
+        return frame.to_original(network).cpu().numpy(), confidence
+
+    def _predictions(
+        self,
+        pairs: Sequence[Pair],
+        indices: Sequence[int],
+        found: np.ndarray,
+        confidence: np.ndarray,
+        features: dict[str, Features],
+    ) -> Iterator[tuple[int, Prediction]]:
+        start = 0
+        for index in indices:
+            pair = pairs[index]
+            part = slice(start, start + len(pair.source_points))
+            start = part.stop
+            betas = (features[ref.key].temperature for ref in (pair.source, pair.target))
+            temperature = math.prod(float(beta) for beta in betas)
+            yield index, Prediction.of(pair, found[part], confidence[part], temperature)
+
+    def _images_that_fit(self, pairs: Sequence[Pair]) -> int:
+        backbone, head = self.encoder.model.backbone, self.encoder.model.head
+        frames = {self.encoder.frame(ref) for pair in pairs for ref in (pair.source, pair.target)}
+        cells = max((math.prod(backbone.grid_size(frame.canvas)) for frame in frames), default=1)
+        # A layer that a head asks for is at most four times as large: early layers have large maps.
+        layers = 1 + 4 * (len(head.layers) if head is not None else 0)
+        return MAX_BYTES // (4 * backbone.channels * cells * layers)
+
+    def _network_points(self, pair: Pair) -> Tensor:
+        points = self.encoder.frame(pair.source).to_network(pair.source_points)
+        return torch.from_numpy(points).float().to(self.encoder.device)
+
+
+def plan_blocks(pairs: Sequence[Pair], max_images: int) -> Iterator[tuple[list[ImageRef], list[int]]]:
+    """Blocks of pairs with the images they need, at most ``max_images`` (at least 2) in a block.
+
+    Pairs are sorted by category and target, so that pairs of a block share as many images as possible.
+    """
+    order = sorted(range(len(pairs)), key=lambda i: (pairs[i].category, pairs[i].target.key, pairs[i].source.key))
+    images: dict[str, ImageRef] = {}
+    members: list[int] = []
+    for index in order:
+        needed = {ref.key: ref for ref in (pairs[index].source, pairs[index].target)}
+        if members and len(images.keys() | needed.keys()) > max(max_images, 2):
+            yield list(images.values()), members
+            images, members = {}, []
+        images.update(needed)
+        members.append(index)
+    if members:
+        yield list(images.values()), members
+
+
+def _grouped(indices: Iterable[int], key: Callable[[int], str]) -> dict[str, list[int]]:
+    groups: dict[str, list[int]] = {}
+    for index in indices:
+        groups.setdefault(key(index), []).append(index)
+    return groups
+
+
+def first(pairs: Sequence[Pair], limit: int | None) -> list[Pair]:
+    """The first ``limit`` pairs, or all."""
+    return list(islice(pairs, limit))

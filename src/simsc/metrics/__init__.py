@@ -1,1 +1,0 @@
-"""PCK, as pure functions and as a metric; and the named protocols that say how it is measured."""

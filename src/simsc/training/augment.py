@@ -1,0 +1,143 @@
+"""Optional augmentation: mirrored, cropped, zoomed and recoloured copies of images, with their points.
+
+In one epoch all pairs see the same copy of an image, or its mirror image, so that pairs of a batch share its forward
+pass as they do without augmentation. With ``variants`` the copies come from a finite set, and trunk outputs can
+be cached.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from simsc.coordinates import Size, flip_points
+from simsc.data.records import ImageRef, Pair
+from simsc.training.config import Config
+from simsc.training.zoom import Zoom, random_zoom
+
+
+@dataclass(frozen=True)
+class _Copy:
+    """A copy of an image.
+
+    ``corner`` is where its first pixel lay in the (mirrored) original before it was zoomed.
+    """
+
+    image: ImageRef
+    corner: np.ndarray
+    zoom: Zoom
+
+
+class Augmenter:
+    """Random copies of the images of some pairs, decided by the seed, the epoch and the image alone.
+
+    Args:
+        pairs: all pairs that will be augmented; every point that any of them marks stays in the picture.
+        config: strengths of mirroring, cropping, zooming and recolouring, and the number of variants.
+    """
+
+    def __init__(self, pairs: Sequence[Pair], config: Config) -> None:
+        self.config = config
+        self._images: dict[str, ImageRef] = {}
+        self._extents: dict[str, np.ndarray] = {}
+        for pair in pairs:
+            self._note(pair.source, pair.source_points)
+            self._note(pair.target, pair.target_points)
+
+    def __call__(self, pair: Pair, epoch: int) -> Pair:
+        """The pair as it looks in an epoch."""
+        mirrored = self._mirrors(pair, epoch)
+        source, target = (self._copy(ref, self._number(ref, epoch), mirrored) for ref in (pair.source, pair.target))
+        return replace(
+            pair,
+            source=source.image,
+            target=target.image,
+            source_points=_moved(pair.source_points, pair.source.size, source, mirrored),
+            target_points=_moved(pair.target_points, pair.target.size, target, mirrored),
+            source_box=None,
+            target_box=None,
+        )
+
+    def copies(self) -> Iterator[ImageRef]:
+        """Every copy there can be; only with a finite number of variants."""
+        sides = (False, True) if self.config.flip else (False,)
+        for ref in self._images.values():
+            for number in range(self.config.variants):
+                yield from (self._copy(ref, number, mirrored).image for mirrored in sides)
+
+    def _note(self, ref: ImageRef, points: np.ndarray) -> None:
+        """Remember an image and the extent ``[[x0, y0], [x1, y1]]`` of its points."""
+        known = self._extents.get(ref.key, points)
+        everything = np.concatenate([known, points])
+        self._images[ref.key] = ref
+        self._extents[ref.key] = np.stack([everything.min(axis=0), everything.max(axis=0)])
+
+    def _mirrors(self, pair: Pair, epoch: int) -> bool:
+        """Both images of a pair are mirrored or none is, or left would become right; the same in both orders."""
+        names = sorted((pair.source.key, pair.target.key))
+        return bool(self._generator(epoch, *names).random() < self.config.flip)
+
+    def _number(self, ref: ImageRef, epoch: int) -> int:
+        variants = self.config.variants
+        return int(self._generator(epoch, ref.key).integers(variants)) if variants else epoch
+
+    def _copy(self, ref: ImageRef, number: int, mirrored: bool) -> _Copy:
+        generator = self._generator(number, ref.key, "copy")
+        extent, size = self._extents[ref.key], ref.size
+        if mirrored:
+            ref = _derived(ref, "mirror", _mirror)
+            extent = flip_points(extent, size[1])[::-1] * [1, 0] + extent * [0, 1]
+        box = _crop_box(size, extent, self.config.crop, generator)
+        if box != (0, 0, size[1], size[0]):
+            ref = _derived(ref, f"crop{box}", partial(_cut, box=box), (box[3] - box[1], box[2] - box[0]))
+        zoom = random_zoom(ref.size, extent - box[:2], self.config.zoom, generator)
+        if self.config.zoom:
+            ref = _derived(ref, f"zoom{zoom.tag}", zoom.pixels)
+        if self.config.colour:
+            factors = 1 + self.config.colour * (2 * generator.random(3) - 1)
+            ref = _derived(ref, f"colour{factors.round(4).tolist()}", partial(_recolour, factors=factors))
+        return _Copy(ref, np.array(box[:2]), zoom)
+
+    def _generator(self, number: int, *names: str) -> np.random.Generator:
+        return np.random.default_rng([self.config.seed, number, *(zlib.crc32(name.encode()) for name in names)])
+
+
+def _moved(points: np.ndarray, size: Size, copy: _Copy, mirrored: bool) -> np.ndarray:
+    return copy.zoom.points((flip_points(points, size[1]) if mirrored else points) - copy.corner)
+
+
+def _crop_box(
+    size: Size, extent: np.ndarray, strength: float, generator: np.random.Generator
+) -> tuple[int, int, int, int]:
+    """A random part ``x0, y0, x1, y1`` of an image that holds the extent of its points."""
+    height, width = size
+    cuts = generator.random(4) * strength / 2 * np.array([width, height, width, height])
+    low = np.minimum(cuts[:2], np.maximum(extent[0], 0)).astype(int)
+    far = np.minimum(cuts[2:], np.maximum(np.array([width, height]) - 1 - extent[1], 0)).astype(int)
+    return int(low[0]), int(low[1]), width - int(far[0]), height - int(far[1])
+
+
+def _derived(ref: ImageRef, tag: str, change: Callable[[np.ndarray], np.ndarray], size: Size | None = None) -> ImageRef:
+    """An image made from another one when it is loaded; its key says how, its path what from."""
+    return ImageRef(f"{ref.key}|{tag}", size or ref.size, ref.path, render=lambda: change(ref.load()))
+
+
+def _mirror(pixels: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(pixels[:, ::-1])
+
+
+def _cut(pixels: np.ndarray, box: tuple[int, int, int, int]) -> np.ndarray:
+    return np.ascontiguousarray(pixels[box[1] : box[3], box[0] : box[2]])
+
+
+def _recolour(pixels: np.ndarray, factors: np.ndarray) -> np.ndarray:
+    """Brightness, contrast and saturation, each multiplied by a factor around 1."""
+    image = pixels.astype(np.float32) * factors[0]
+    image = (image - image.mean()) * factors[1] + image.mean()
+    grey = image.mean(axis=2, keepdims=True)
+    image = (image - grey) * factors[2] + grey
+    return image.clip(0, 255).astype(np.uint8)

@@ -1,0 +1,80 @@
+"""The loss of a batch as one module, so that distributed training can wrap it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from simsc.coordinates import Size, resize_points
+from simsc.losses import gaussian_cross_entropy, temperature_regularizer
+from simsc.matching.features import Features
+from simsc.models.model import SimSC, State
+from simsc.training.batches import PairBatch
+from simsc.training.config import Config
+
+
+@dataclass(frozen=True)
+class LossParts:
+    """Loss of a batch and what it consists of; all scalars, sums over pairs (divide by ``pairs`` for means).
+
+    ``feature_norm`` is the largest feature value, which is 0 when all features are dead.
+    """
+
+    total: Tensor
+    cross_entropy: Tensor
+    regularizer: Tensor
+    beta_source: Tensor
+    beta_target: Tensor
+    temperature: Tensor
+    pairs: Tensor
+    feature_norm: Tensor
+
+
+class PairObjective(nn.Module):
+    """Cross-entropy plus temperature regulariser of a batch (Eq. 7 of the paper), summed over pairs.
+
+    Sums, not means: processes that hold different numbers of pairs can then be averaged exactly.
+    """
+
+    def __init__(self, model: SimSC, config: Config) -> None:
+        super().__init__()
+        self.model, self.config = model, config
+
+    def forward(self, state: State, image_size: Size, batch: PairBatch) -> LossParts:
+        """Loss of a batch from the trunk states ``(M, ...)`` of its unique images."""
+        features = self.model.encode_state(state, image_size)
+        entropy = self._cross_entropy(features, batch)
+        if self.config.both_directions:
+            entropy = (entropy + self._cross_entropy(features, batch.swapped())) / 2
+        source, target = (features.temperature[side] for side in (batch.source, batch.target))
+        counted = batch.mask.any(dim=1).to(entropy.dtype)
+        pairs = counted.sum()
+        betas = torch.stack([features.beta[batch.source], features.beta[batch.target]])
+        regularizer = temperature_regularizer(betas, self.config.beta_threshold)
+        cross_entropy = (entropy * counted).sum()
+        return LossParts(
+            total=cross_entropy + self.config.gamma * regularizer * pairs,
+            cross_entropy=cross_entropy.detach(),
+            regularizer=(regularizer * pairs).detach(),
+            beta_source=(source * counted).sum().detach(),
+            beta_target=(target * counted).sum().detach(),
+            temperature=(source * target * counted).sum().detach(),
+            pairs=pairs,
+            feature_norm=torch.stack(torch.aminmax(features.maps.detach())).abs().amax(),
+        )
+
+    def _cross_entropy(self, images: Features, batch: PairBatch) -> Tensor:
+        """Per pair ``(B,)``."""
+        scores = self.model.pair_scores(images, batch.source, batch.target, batch.source_points)
+        cells = resize_points(batch.target_points, images.image_size, images.map_size, self.model.convention)
+        return gaussian_cross_entropy(
+            scores,
+            cells,
+            batch.mask,
+            region=self.config.region,
+            kernel=self.config.kernel,
+            interpolate=self.config.interpolate,  # type: ignore[arg-type]
+            normalize_target=self.config.normalize_target,
+        )

@@ -1,0 +1,65 @@
+"""Presets: named configurations in YAML, one file each, that may build on another one."""
+
+from __future__ import annotations
+
+from importlib import resources
+from typing import Any
+
+import yaml
+
+from simsc.errors import ConfigError, unknown_name
+from simsc.training.config import Config
+
+
+def list_presets() -> dict[str, str]:
+    """Names of all presets with the sentence that describes each."""
+    return {name: str(_read(name).get("about", "")) for name in _names()}
+
+
+def load_preset(name: str, data: str | None = None) -> Config:
+    """The configuration of a preset for a data set.
+
+    ``fixed:<t>`` is ``resnet50`` with a constant temperature.
+
+    >>> load_preset("resnet50", "spair").epochs
+    10
+    """
+    base, _, argument = name.partition(":")
+    if argument and base == "fixed":
+        return load_preset("resnet50", data).updated({"temperature": name})
+    values = _resolve(name)
+    per_data = values.pop("per_data", {})
+    values.pop("about", None)
+    chosen = data or values.get("data", Config.data)
+    return Config().updated({**values, "data": chosen, **per_data.get(chosen, {})})
+
+
+def _resolve(name: str) -> dict[str, Any]:
+    """A preset's values on top of those of the preset it builds on."""
+    values = _read(name)
+    base = values.pop("base", None)
+    if base is None:
+        return values
+    inherited = _resolve(base)
+    merged = {**inherited, **values}
+    if "per_data" in inherited:
+        own = values.get("per_data", {})
+        merged["per_data"] = {
+            data: {**inherited["per_data"].get(data, {}), **own.get(data, {})}
+            for data in {*inherited["per_data"], *own}
+        }
+    return merged
+
+
+def _read(name: str) -> dict[str, Any]:
+    if name not in _names():
+        raise ConfigError(unknown_name("preset", name, [*_names(), "fixed:<t>"]))
+    return dict(yaml.safe_load((_folder() / f"{name}.yaml").read_text(encoding="utf-8")))
+
+
+def _names() -> list[str]:
+    return sorted(entry.name.removesuffix(".yaml") for entry in _folder().iterdir() if entry.name.endswith(".yaml"))
+
+
+def _folder() -> Any:
+    return resources.files("simsc.training.presets")

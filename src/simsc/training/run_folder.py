@@ -1,0 +1,139 @@
+"""The folder of a run: configuration, provenance, metrics, checkpoints. Everything is written atomically."""
+
+from __future__ import annotations
+
+import json
+import platform
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from simsc._version import __version__
+from simsc.errors import ConfigError, DataError
+from simsc.files import atomic_path, write_json, write_text
+from simsc.training.config import Config
+
+EXECUTION_KEYS = {"cache", "compile", "checkpoint_minutes", "log_every", "track_gradients", "epochs", "patience"}
+"""Keys that may change when a run is resumed: they do not change what a step computes."""
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """Paths and files of one run."""
+
+    path: Path
+
+    @property
+    def best(self) -> Path:
+        """The best model so far, complete."""
+        return self.path / "best.safetensors"
+
+    @property
+    def last(self) -> Path:
+        """The state a run resumes from."""
+        return self.path / "last.safetensors"
+
+    @property
+    def metrics(self) -> Path:
+        """One JSON object per line: training steps and validations."""
+        return self.path / "metrics.jsonl"
+
+    @property
+    def result(self) -> Path:
+        """Summary, written when the run has ended."""
+        return self.path / "result.json"
+
+    def start(self, config: Config, facts: dict[str, Any], resume: bool) -> None:
+        """Begin or continue a run here; refuses to overwrite one, or to continue one of another configuration."""
+        stored = self.path / "config.json"
+        if stored.exists() and not resume:
+            raise ConfigError(f"{self.path} already holds a run; give --resume to continue it, or another --out")
+        if stored.exists():
+            _refuse_changes(json.loads(stored.read_text(encoding="utf-8")), config, self.path)
+        write_json(stored, config.to_dict())
+        if not (self.path / "run.json").exists():
+            write_json(self.path / "run.json", {**provenance(), **facts})
+
+    def append(self, record: dict[str, Any]) -> None:
+        """Add a line to the metrics."""
+        with self.metrics.open("a", encoding="utf-8") as stream:
+            stream.write(json.dumps(record) + "\n")
+
+    def read_metrics(self) -> list[dict[str, Any]]:
+        """All lines of the metrics; a last line cut off by a crash is left out."""
+        if not self.metrics.exists():
+            return []
+        records = []
+        for line in self.metrics.read_text(encoding="utf-8").splitlines():
+            try:
+                records.append(json.loads(line))
+            except json.JSONDecodeError:
+                break
+        return records
+
+    def rewind(self, step: int, epoch: int) -> None:
+        """Forget metrics after ``step``, and validations after ``epoch`` epochs: a resumed run writes them again."""
+        kept = [r for r in self.read_metrics() if r["step"] <= step and not ("val" in r and r["epoch"] > epoch)]
+        write_text(self.metrics, "".join(json.dumps(record) + "\n" for record in kept))
+
+    def save_state(self, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
+        """Write the state a run resumes from."""
+        from safetensors.torch import save_file
+
+        with atomic_path(self.last) as temporary:
+            save_file(tensors, temporary, metadata={"state": json.dumps(state)})
+
+    def load_state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Read what :meth:`save_state` wrote."""
+        from safetensors import SafetensorError, safe_open
+
+        try:
+            with safe_open(self.last, framework="pt") as file:
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+                return tensors, json.loads(file.metadata()["state"])
+        except (SafetensorError, OSError, KeyError, TypeError) as error:
+            raise DataError(
+                f"{self.last}: cannot be resumed from ({error}); remove it to start the run again"
+            ) from None
+
+
+def provenance() -> dict[str, Any]:
+    """Versions and commit that produced a run."""
+    import transformers
+
+    return {
+        "simsc": __version__,
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+        "python": platform.python_version(),
+        "threads": torch.get_num_threads(),
+        "commit": _git_commit(),
+    }
+
+
+def _git_commit() -> str | None:
+    """Commit of this source tree, or None where it is not a git checkout."""
+    try:
+        return subprocess.run(
+            ["git", "-c", "safe.directory=*", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+def _refuse_changes(stored: dict[str, Any], config: Config, path: Path) -> None:
+    """A key that the stored run does not know yet had what is now its default."""
+    before, now = {**Config().to_dict(), **stored}, config.to_dict()
+    for key in now:
+        if key not in EXECUTION_KEYS and before[key] != now[key]:
+            raise ConfigError(
+                f"{path} holds a run with {key} = {before[key]}, not {now[key]}; resume with the same configuration "
+                "or give another --out"
+            )

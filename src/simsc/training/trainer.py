@@ -1,0 +1,261 @@
+"""Training: the paper's recipe, resumable at any moment, in one process or many."""
+
+from __future__ import annotations
+
+import math
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from simsc import distributed
+from simsc.data.sources import data_fingerprint, dataset_info, load_pairs
+from simsc.evaluation.cache import choose_cache
+from simsc.evaluation.encoder import ImageEncoder
+from simsc.evaluation.evaluator import Evaluator
+from simsc.evaluation.protocol import find_protocol
+from simsc.evaluation.scoring import score
+from simsc.files import cache_folder, write_json
+from simsc.models.checkpoints import save_model
+from simsc.training.averaging import WeightAverage
+from simsc.training.config import Config
+from simsc.training.feed import TrainingFeed, Work, training_pairs, unique_images
+from simsc.training.interrupt import StopRequest
+from simsc.training.listener import Listener
+from simsc.training.meters import StepMeter, gradient_magnitudes
+from simsc.training.monitor import Monitor, TrainingDiverged
+from simsc.training.run_folder import RunFolder
+from simsc.training.starting import starting_model
+from simsc.training.step import Optimization, StepOutcome
+from simsc.training.training_state import collect_tensors, restore_tensors
+
+SELECTION_ALPHA = 0.1
+
+
+class Trainer:
+    """One training run in one folder.
+
+    Args:
+        config: what to compute.
+        out: folder of the run.
+        root: folder of the data set.
+        device: ``auto``, ``cpu``, ``cuda`` or ``mps``.
+        resume: continue the run in ``out``.
+        listener: wants to know how it is going.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        out: str | Path,
+        *,
+        root: str | Path | None = None,
+        device: str = "auto",
+        resume: bool = False,
+        listener: Listener | None = None,
+    ) -> None:
+        self.config, self.folder, self.listener = config, RunFolder(Path(out)), listener or Listener()
+        self.device = distributed.local_device(device)
+        self.train_pairs, self.anchors = training_pairs(config, root)
+        self.val_pairs = load_pairs(config.data, root, config.val_split)
+        self._build()
+        self.epoch, self.batch, self.step = 0, 0, 0
+        self.best: dict[str, Any] = {"pck": -1.0, "epoch": 0}
+        if distributed.is_main():
+            self.folder.start(config, self._facts(), resume)
+        distributed.barrier()
+        if resume:
+            self._load()
+        self._saved_at = time.monotonic()
+
+    def run(self) -> dict[str, Any]:
+        """Train to the end; returns (and stores) the summary."""
+        with StopRequest() as self._stop:
+            self._fill_cache()
+            if self.step == 0:
+                self._validate()
+            try:
+                while self.epoch < self.config.epochs and not self._out_of_patience():
+                    self._train_epoch()
+            except TrainingDiverged as diagnosis:
+                self._write_summary({"stopped": str(diagnosis)})
+                raise
+        summary = self._write_summary()
+        self.listener.on_end(summary)
+        return summary
+
+    def _build(self) -> None:
+        config = self.config
+        self.model = starting_model(config).to(self.device)
+        images = unique_images([*self.train_pairs, *self.val_pairs])
+        cache = choose_cache(
+            "none" if config.endless else config.cache,
+            config.cache_dtype,
+            self.model,
+            config.image_size,
+            len(images) * max(1, config.variants * (2 if config.flip else 1)),
+            cache_folder() / "trunk",
+            shared=distributed.world_size() > 1,
+        )
+        self.encoder = ImageEncoder(self.model, find_protocol("paper-256", config.image_size), cache)
+        self.feed = TrainingFeed(self.train_pairs, self.encoder, config, self.anchors)
+        self.image_size = self.encoder.frame(images[0]).canvas
+        self.optimization = Optimization(self.model, config, self.device)
+        self.average = WeightAverage(self.model, config.average)
+        cells = math.prod(self.model.backbone.grid_size(self.image_size))
+        self.monitor = Monitor.for_temperature(config.temperature, cells, config.normalize)
+        self.meter = StepMeter()
+
+    def _facts(self) -> dict[str, Any]:
+        return {
+            "seed": self.config.seed,
+            "data": {
+                "train": {"pairs": len(self.train_pairs), "fingerprint": data_fingerprint(self.train_pairs)},
+                "val": {"pairs": len(self.val_pairs), "fingerprint": data_fingerprint(self.val_pairs)},
+            },
+            "trainable_parameters": sum(p.numel() for p in self.model.parameters() if p.requires_grad),
+            "processes": distributed.world_size(),
+        }
+
+    def _fill_cache(self) -> None:
+        """Compute this process's part of the trunk cache before the first step."""
+        cache = self.encoder.cache
+        if cache is None:
+            return
+        images = [*self.feed.all_images(), *unique_images(self.val_pairs)]
+        images = list({ref.key: ref for ref in images}.values())
+        if distributed.world_size() > 1 and cache.folder is not None:
+            images = list(distributed.my_share(images))  # the others' states are read from their files
+        elif distributed.world_size() > 1:
+            mine = unique_images(list(distributed.my_share(self.val_pairs)))
+            images = list({ref.key: ref for ref in [*self.feed.images(self.epoch), *mine]}.values())
+        for done in self.encoder.fill_cache(images):
+            self.listener.on_cache(done, len(images))
+        distributed.barrier()
+
+    def _train_epoch(self) -> None:
+        self.model.train()
+        batches = len(self.feed.batches(self.epoch))
+        self.listener.on_epoch(self.epoch, self.config.epochs, batches, self.batch)
+        for work in self.feed.epoch(self.epoch, self.batch):
+            self._train_step(work)
+            if self.step % self.config.log_every == 0 or self.batch == batches:
+                self._log()
+            stop, save = self._requests()
+            if stop or save:
+                self._save()
+            if stop:
+                raise KeyboardInterrupt
+        self.epoch, self.batch = self.epoch + 1, 0
+        with self.average.applied():
+            self._validate()
+        self._save()
+
+    def _train_step(self, work: Work) -> None:
+        outcome = self.optimization.step(self.step, self.image_size, work)
+        self._watch(outcome, work.weight)
+        self.batch += 1
+        self.step += 1
+        if not outcome.broken:
+            self.average.update(self.step)
+        self.listener.on_batch(self.batch)
+
+    def _watch(self, outcome: StepOutcome, weight: float) -> None:
+        """Tell the monitor what all processes together saw, so that all of them stop or none."""
+        if outcome.broken:
+            self.monitor.broken_step(self.step, outcome.broken)
+            return
+        self.meter.add(outcome.parts, weight)
+        parts = outcome.parts
+        seen = torch.stack([parts.cross_entropy, parts.temperature, parts.pairs, parts.feature_norm]).cpu().double()
+        entropy, temperature, pairs, norm = distributed.sum_over_processes(seen * weight).tolist()
+        self.monitor.good_step(self.step, entropy / pairs, temperature / pairs, norm)
+
+    def _log(self) -> None:
+        record: dict[str, Any] = {"step": self.step, "epoch": self.epoch, **self.meter.means()}
+        record["rate"] = self.optimization.rate
+        record["skipped"] = self.monitor.broken_total
+        if self.config.track_gradients and "loss" in record:  # not those of a step that was skipped
+            record["gradients"] = gradient_magnitudes(self.model)
+        self.meter = StepMeter()
+        if distributed.is_main():
+            self.folder.append(record)
+        if "loss" in record:
+            self.listener.on_step(record)
+
+    def _validate(self) -> None:
+        """PCK on the validation split; keeps the best model."""
+        self.model.eval()
+        evaluator = Evaluator(self.encoder, self.config.localizer, self.config.beta_eval)
+        predictions = distributed.gather_lists(evaluator.predict(distributed.my_share(self.val_pairs)))
+        result = score(predictions, self.encoder.protocol, dataset_info(self.config.data).threshold)
+        pck = result["per_image"]
+        record = {
+            "step": self.step,
+            "epoch": self.epoch,
+            "val": {str(alpha): round(value, 4) for alpha, value in pck.items()},
+            "val_temperature": result["temperature"]["mean"],
+        }
+        better = pck[SELECTION_ALPHA] > self.best["pck"]
+        if better:
+            self.best = {"pck": pck[SELECTION_ALPHA], "epoch": self.epoch, "val": record["val"]}
+        if distributed.is_main():
+            self.folder.append(record)
+            if better:
+                save_model(self.model, self.folder.best, {**self.config.to_dict(), "best": self.best})
+        self.listener.on_validation(record, better)
+
+    def _out_of_patience(self) -> bool:
+        return bool(self.config.patience) and self.epoch - self.best["epoch"] >= self.config.patience
+
+    def _requests(self) -> tuple[bool, bool]:
+        """Whether any process was asked to stop, and whether the main one's clock says that it is time to save."""
+        minutes = self.config.checkpoint_minutes
+        due = bool(minutes) and time.monotonic() - self._saved_at > 60 * minutes
+        return distributed.any_process(self._stop.wanted), distributed.main_says(due)
+
+    def _save(self) -> None:
+        """Write the state to resume from."""
+        meter = self.meter.state()  # of all processes
+        if distributed.is_main():
+            state = {
+                "epoch": self.epoch,
+                "batch": self.batch,
+                "step": self.step,
+                "best": self.best,
+                "monitor": self.monitor.state_dict(),
+                "scaler": self.optimization.scaler.state_dict(),
+                "meter": meter,
+            }
+            tensors = collect_tensors(self.model, self.optimization.optimizer, self.average)
+            self.folder.save_state(tensors, state)
+        self._saved_at = time.monotonic()
+
+    def _load(self) -> None:
+        """Continue from the saved state, or from the beginning where there is none yet."""
+        exists = self.folder.last.exists()
+        if exists:
+            tensors, state = self.folder.load_state()
+            restore_tensors(tensors, self.model, self.optimization.optimizer, self.average)
+            self.epoch, self.batch, self.step = state["epoch"], state["batch"], state["step"]
+            self.best = state["best"]
+            self.monitor.load_state_dict(state["monitor"])
+            if state["scaler"]:
+                self.optimization.scaler.load_state_dict(state["scaler"])
+            self.meter = StepMeter(state.get("meter") if distributed.is_main() else None)
+        if distributed.is_main():
+            self.folder.rewind(self.step, self.epoch if exists else -1)
+
+    def _write_summary(self, remarks: dict[str, Any] | None = None) -> dict[str, Any]:
+        summary = {
+            "epochs": self.epoch,
+            "steps": self.step,
+            "best_epoch": self.best["epoch"],
+            "val": self.best.get("val", {}),
+            "skipped_steps": self.monitor.broken_total,
+            **(remarks or {}),
+        }
+        if distributed.is_main():
+            write_json(self.folder.result, summary)
+        return summary

@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from simsc.data.sources import load_pairs
+from simsc.errors import ConfigError, DataError
+from simsc.evaluation.cache import TrunkCache, choose_cache
+from simsc.evaluation.encoder import ImageEncoder
+from simsc.evaluation.evaluator import Evaluator, plan_blocks
+from simsc.evaluation.predictions import Prediction, read_predictions, write_predictions
+from simsc.evaluation.protocol import find_protocol
+from simsc.evaluation.scoring import score, stated_rules
+from simsc.models.checkpoints import build_model
+from simsc.models.inference import prepare_for_inference
+from simsc.models.model import SimSC
+from simsc.training.batches import collate
+from simsc.training.config import Config
+from simsc.training.objective import PairObjective
+
+
+@pytest.fixture(scope="module")
+def model() -> SimSC:
+    return build_model({"backbone": "resnet50.v1_in1k"}, weights="random").eval()
+
+
+@pytest.fixture
+def test_pairs(tiny_root: Path):
+    return load_pairs("pairs", tiny_root, "test")
+
+
+def predicted(model: SimSC, pairs, protocol: str = "paper-256@64", **options) -> list:
+    return Evaluator(ImageEncoder(model, find_protocol(protocol)), **options).predict(pairs)
+
+
+def test_sharing_images_gives_the_same_as_pair_by_pair(model: SimSC, test_pairs) -> None:
+    together = predicted(model, test_pairs)
+    singly = [predicted(model, [pair])[0] for pair in test_pairs]
+    bounded = predicted(model, test_pairs, max_images=2)
+    for one, other, third, pair in zip(together, singly, bounded, test_pairs, strict=True):
+        assert one.pair == pair.name
+        np.testing.assert_allclose(one.predicted, other.predicted, atol=1e-3)
+        np.testing.assert_allclose(one.predicted, third.predicted, atol=1e-3)
+
+
+def test_each_image_is_encoded_once(model: SimSC, test_pairs, monkeypatch) -> None:
+    seen = []
+    trunk = model.trunk
+    monkeypatch.setattr(model, "trunk", lambda images: seen.append(len(images)) or trunk(images))
+    predicted(model, test_pairs)
+    assert sum(seen) == 6
+
+
+def test_blocks_keep_to_the_number_of_images(test_pairs) -> None:
+    blocks = list(plan_blocks(test_pairs, 3))
+    assert sorted(index for _, members in blocks for index in members) == list(range(len(test_pairs)))
+    assert all(len(images) <= 3 for images, _ in blocks)
+
+
+def test_folding_changes_nothing_that_can_be_seen(test_pairs) -> None:
+    plain = build_model({"backbone": "resnet50.v1_in1k"}, weights="random").eval()
+    expected = predicted(plain, test_pairs)
+    folded = predicted(prepare_for_inference(plain), test_pairs)
+    for one, other in zip(expected, folded, strict=True):
+        np.testing.assert_allclose(one.predicted, other.predicted, atol=1e-2)
+
+
+@pytest.mark.parametrize("protocol", ["square-256@64", "original", "cats-256@64", "geoaware@64", "dift@64"])
+def test_every_protocol_evaluates(model: SimSC, test_pairs, protocol: str) -> None:
+    found = predicted(model, test_pairs[:2], protocol)
+    result = score(found, find_protocol(protocol), "img")
+    assert result["protocol"] == protocol
+    swapped = protocol.startswith("cats")
+    assert found[0].target == (test_pairs[0].source.key if swapped else test_pairs[0].target.key)
+
+
+def test_predictions_survive_the_file_and_score_the_same(model: SimSC, test_pairs, tmp_path: Path) -> None:
+    found = predicted(model, test_pairs)
+    protocol = find_protocol("paper-256@64")
+    write_predictions(tmp_path / "p.jsonl", found)
+    again = read_predictions(tmp_path / "p.jsonl")
+    assert score(again, protocol, "img") == score(found, protocol, "img")
+    with pytest.raises(DataError, match="do not say their threshold"):
+        stated_rules(again)
+    assert stated_rules(again, "original", "kps") == ("original", "kps")
+
+
+def test_stretched_pixels_count_only_where_distances_are_measured_in_the_square() -> None:
+    """A target four times as wide as high: 12 px of height are 24 of 256 in the square, 12 of 512 in the original."""
+    target = np.array([[100.0, 60.0], [300.0, 60.0]])
+    off = Prediction(
+        "p", "c", "a", "b", target, target, target + np.diag([12.0, 12.0])[::-1], np.ones(2), 0.1,
+        source_size=(128, 512), target_size=(128, 512),
+    )  # fmt: skip
+    assert score([off], find_protocol("paper-256"), "img")["per_point"][0.05] == 50.0
+    assert score([off], find_protocol("square-256"), "img")["per_point"][0.05] == 100.0
+
+
+def test_the_nine_fields_are_enough_to_be_scored(tmp_path: Path) -> None:
+    line = {
+        "pair": "p", "category": "c", "source": "a", "target": "b", "source_points": [[0, 0], [1, 1]],
+        "target_points": [[0, 0], [100, 0]], "predicted": [[0, 4], [100, 6]], "confidence": [1, 1], "temperature": 0.1,
+    }  # fmt: skip
+    path = tmp_path / "p.jsonl"
+    path.write_text(json.dumps(line))
+    assert score(read_predictions(path), find_protocol("original"), "kps")["per_point"][0.05] == 50.0
+    with pytest.raises(DataError, match="target_size"):
+        score(read_predictions(path), find_protocol("paper-256"), "kps")
+    with pytest.raises(DataError, match="no target box"):
+        score(read_predictions(path), find_protocol("original"), "bbox")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("", "holds no predictions"), ("{", "line 1: not JSON"), ("[]", "not an object"), ("{}", "missing field 'pair'")],
+)
+def test_bad_lines_are_refused(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "p.jsonl").write_text(text)
+    with pytest.raises(DataError, match=message):
+        read_predictions(tmp_path / "p.jsonl")
+
+
+def gradients(model: SimSC, objective: PairObjective, encoder: ImageEncoder, batch) -> tuple[float, list]:
+    model.zero_grad(set_to_none=True)
+    loss = objective(encoder.states(batch.images), (64, 64), batch).total
+    loss.backward()
+    return loss.item(), [parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None]
+
+
+@pytest.mark.parametrize("disk", [False, True])
+def test_the_cache_gives_equal_loss_and_gradients(tiny_pairs, tmp_path: Path, disk: bool) -> None:
+    model = build_model({"backbone": "resnet50.v1_in1k", "trainable": "last-block"}, weights="random").train()
+    protocol = find_protocol("paper-256", 64)
+    cache = TrunkCache("float32", tmp_path if disk else None, "f")
+    plain, cached = ImageEncoder(model, protocol), ImageEncoder(model, protocol, cache)
+    batch = collate(tiny_pairs[:4], plain.frame)
+    objective = PairObjective(model, Config(image_size=64))
+    loss, expected = gradients(model, objective, plain, batch)
+    for _ in range(2):  # computed, then read
+        again, found = gradients(model, objective, cached, batch)
+        assert again == pytest.approx(loss, abs=1e-6)
+        assert max(float((a - b).abs().max()) for a, b in zip(found, expected, strict=True)) <= 1e-6
+
+
+def test_shared_images_give_the_gradients_of_separate_ones(tiny_pairs) -> None:
+    model = build_model({"backbone": "resnet50.v1_in1k", "trainable": "last-block"}, weights="random").train()
+    encoder = ImageEncoder(model, find_protocol("paper-256", 64))
+    objective = PairObjective(model, Config(image_size=64))
+    pairs = tiny_pairs[:2]  # one pair in both orders: two images
+    together = collate(pairs, encoder.frame)
+    assert len(together.images) == 2
+    loss, shared = gradients(model, objective, encoder, together)
+    apart = [gradients(model, objective, encoder, collate([pair], encoder.frame)) for pair in pairs]
+    assert loss == pytest.approx(sum(value for value, _ in apart), rel=1e-5)
+    for whole, one, two in zip(shared, apart[0][1], apart[1][1], strict=True):
+        torch.testing.assert_close(whole, one + two, rtol=1e-3, atol=1e-5)
+
+
+def test_a_cache_knows_its_limits(model: SimSC, tmp_path: Path) -> None:
+    assert choose_cache("auto", "float32", model, 64, 10, tmp_path).folder is None
+    assert choose_cache("auto", "float32", model, 64, 10**9, tmp_path).folder is not None
+    assert choose_cache("auto", "float32", model, 64, 10, tmp_path, shared=True).folder is not None
+    model.set_trainable("all")
+    try:
+        assert choose_cache("auto", "float32", model, 64, 10, tmp_path) is None
+        with pytest.raises(ConfigError, match="frozen trunk"):
+            choose_cache("memory", "float32", model, 64, 10, tmp_path)
+    finally:
+        model.set_trainable("last-block")

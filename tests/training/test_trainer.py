@@ -1,0 +1,210 @@
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from simsc.errors import ConfigError
+from simsc.evaluation.cache import trunk_fingerprint
+from simsc.training import monitor
+from simsc.training import trainer as train
+from simsc.training.config import Config
+from simsc.training.feed import training_pairs
+from simsc.training.listener import Listener
+from simsc.training.monitor import TrainingDiverged
+from simsc.training.starting import starting_model
+from simsc.training.trainer import Trainer
+
+RUN = Config(weights="random", data="pairs", image_size=64, epochs=2, log_every=3, cache="memory", seed=3, average=0.5)
+
+
+def without_speed(path: Path) -> list[dict]:
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    return [{key: value for key, value in line.items() if key != "pairs_per_second"} for line in lines]
+
+
+class StopAfter(Listener):
+    """Asks for a stop, as Ctrl-C does, after some steps."""
+
+    def __init__(self, steps: int) -> None:
+        self.steps = steps
+        self.trainer: Trainer | None = None
+
+    def on_batch(self, done: int) -> None:
+        if self.trainer and self.trainer.step == self.steps:
+            self.trainer._stop.wanted = True
+
+
+@pytest.fixture(scope="module")
+def finished(tiny_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that was never interrupted."""
+    out = tmp_path_factory.mktemp("run")
+    config = RUN
+    Trainer(config, out, root=tiny_root).run()
+    return out
+
+
+def test_a_run_leaves_everything_behind(finished: Path) -> None:
+    lines = without_speed(finished / "metrics.jsonl")
+    assert [line["step"] for line in lines if "val" in line] == [0, 2, 4]
+    assert [line["step"] for line in lines if "loss" in line] == [2, 3, 4]
+    run = json.loads((finished / "run.json").read_text())
+    assert run["seed"] == 3
+    assert run["data"]["train"]["pairs"] == 8
+    assert len(run["data"]["train"]["fingerprint"]) == 16
+    assert {"torch", "simsc", "commit", "python"} <= run.keys()
+    assert json.loads((finished / "config.json").read_text())["seed"] == 3
+    assert json.loads((finished / "result.json").read_text())["steps"] == 4
+    assert (finished / "best.safetensors").exists()
+
+
+def test_a_stopped_and_resumed_run_equals_an_uninterrupted_one(finished: Path, tiny_root: Path, tmp_path: Path) -> None:
+    config = RUN
+    listener = StopAfter(1)
+    first = listener.trainer = Trainer(config, tmp_path, root=tiny_root, listener=listener)
+    with pytest.raises(KeyboardInterrupt):
+        first.run()
+    Trainer(config, tmp_path, root=tiny_root, resume=True).run()
+    ours, theirs = load_file(tmp_path / "last.safetensors"), load_file(finished / "last.safetensors")
+    assert ours.keys() == theirs.keys()
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+    assert without_speed(tmp_path / "metrics.jsonl") == without_speed(finished / "metrics.jsonl")
+
+
+def test_the_averaged_weights_are_validated_and_kept(finished: Path) -> None:
+    state, best = load_file(finished / "last.safetensors"), load_file(finished / "best.safetensors")
+    averages = {name.removeprefix("average/"): value for name, value in state.items() if name.startswith("average/")}
+    assert averages
+    assert any(not torch.equal(value, state[f"model/{name}"]) for name, value in averages.items())
+    epoch = json.loads((finished / "result.json").read_text())["best_epoch"]
+    assert all(torch.equal(best[name], value) for name, value in averages.items()) == (epoch == 2)
+
+
+def test_a_folder_is_neither_overwritten_nor_resumed_with_other_settings(finished: Path, tiny_root: Path) -> None:
+    config = Config(**json.loads((finished / "config.json").read_text()))
+    with pytest.raises(ConfigError, match="already holds a run"):
+        Trainer(config, finished, root=tiny_root)
+    with pytest.raises(ConfigError, match=r"rate = 0.0001, not 0.001"):
+        Trainer(replace(config, rate=1e-3), finished, root=tiny_root, resume=True)
+
+
+def test_a_key_that_is_newer_than_the_run_counts_as_its_default(
+    finished: Path, tiny_root: Path, tmp_path: Path
+) -> None:
+    stored = json.loads((finished / "config.json").read_text())
+    del stored["clip"]
+    (tmp_path / "config.json").write_text(json.dumps(stored))
+    Trainer(Config(**stored), tmp_path, root=tiny_root, resume=True)
+    stored.pop("warmup")
+    (tmp_path / "config.json").write_text(json.dumps(stored))
+    with pytest.raises(ConfigError, match="warmup = 0, not 5"):
+        Trainer(Config(**stored, warmup=5), tmp_path, root=tiny_root, resume=True)
+
+
+def test_the_cache_changes_nothing(tiny_config: Config, tiny_root: Path, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("SIMSC_HOME", str(tmp_path / "home"))
+    results = {}
+    for cache in ("memory", "disk", "none"):
+        trainer = Trainer(replace(tiny_config, cache=cache, epochs=1), tmp_path / cache, root=tiny_root)
+        trainer.run()
+        results[cache] = load_file(tmp_path / cache / "last.safetensors")
+    assert list((tmp_path / "home" / "trunk").rglob("*.safetensors"))
+    for name, tensor in results["none"].items():
+        torch.testing.assert_close(results["memory"][name], results["disk"][name], rtol=0, atol=0)
+        torch.testing.assert_close(results["memory"][name], tensor, rtol=0, atol=2e-4)
+
+
+def test_broken_steps_are_skipped_counted_and_end_the_run(
+    tiny_config: Config, tiny_root: Path, tmp_path: Path, monkeypatch
+) -> None:
+    monkeypatch.setattr(monitor, "MAX_BROKEN_STEPS", 3)
+    trainer = Trainer(replace(tiny_config, epochs=9), tmp_path, root=tiny_root)
+    plain = trainer.optimization.objective.forward
+    broken_steps = {1, 3, 4, 5}
+
+    def sometimes_broken(*arguments):
+        parts = plain(*arguments)
+        return replace(parts, total=parts.total * (math.nan if trainer.step in broken_steps else 1.0))
+
+    monkeypatch.setattr(trainer.optimization.objective, "forward", sometimes_broken)
+    with pytest.raises(TrainingDiverged, match=r"loss was not finite in 3 steps in a row.*last good checkpoint"):
+        trainer.run()
+    assert trainer.monitor.broken_total == 4
+    assert json.loads((tmp_path / "result.json").read_text())["stopped"].startswith("step 5: the loss")
+    assert all(torch.isfinite(tensor).all() for tensor in load_file(tmp_path / "last.safetensors").values())
+    steps = [line for line in without_speed(tmp_path / "metrics.jsonl") if "val" not in line]
+    assert [line["skipped"] for line in steps] == [0, 1, 1, 2, 3]
+    assert ["loss" in line for line in steps] == [True, False, True, False, False]
+
+
+def test_a_broken_step_leaves_no_mark_on_learning_statistics(
+    tiny_config: Config, tiny_root: Path, tmp_path: Path, monkeypatch
+) -> None:
+    config = replace(tiny_config, epochs=1, freeze_batchnorm=False, average=0.5)
+    trainer = Trainer(config, tmp_path, root=tiny_root)
+    prepare = trainer.feed._prepare
+
+    def first_batch_is_broken(epoch: int, indices):
+        work = prepare(epoch, indices)
+        first = trainer.feed.batches(0)[0] == list(indices)
+        return replace(work, state=(work.state[0] * math.nan,)) if first else work
+
+    monkeypatch.setattr(trainer.feed, "_prepare", first_batch_is_broken)
+    trainer.run()
+    assert trainer.monitor.broken_total == 1
+    state = load_file(tmp_path / "last.safetensors")
+    assert any("running_var" in name for name in state)
+    assert all(torch.isfinite(tensor).all() for tensor in state.values())
+
+
+def test_groups_around_anchors_train(tiny_config: Config, tiny_root: Path, tmp_path: Path) -> None:
+    config = replace(tiny_config, group=4, anchor_split="train", epochs=1, freeze_batchnorm=False)
+    assert Trainer(config, tmp_path, root=tiny_root).run()["steps"] > 0
+
+
+def test_a_limit_on_pairs_limits_the_anchors_not_what_completes_their_groups(tiny_root: Path) -> None:
+    config = Config(data="pairs", group=4, anchor_split="train", max_pairs=1)
+    pairs, anchors = training_pairs(config, tiny_root)
+    assert len(anchors) == 1
+    ends = {anchors[0].source.key, anchors[0].target.key}
+    assert [{pair.source.key, pair.target.key} for pair in pairs] == [ends, ends]  # both orders of the one anchor
+
+
+def test_the_trunk_cache_is_shared_by_models_whose_tails_differ(tiny_config: Config) -> None:
+    model = starting_model(replace(tiny_config, freeze_batchnorm=False))
+    before = trunk_fingerprint(model, 64)
+    norms = [m for m in model.backbone.tail_modules()[-1].modules() if isinstance(m, torch.nn.BatchNorm2d)]
+    norms[0].running_mean += 1
+    norms[0].weight.data += 1
+    assert trunk_fingerprint(model, 64) == before
+    frozen = next(m for m in model.backbone.modules() if isinstance(m, torch.nn.BatchNorm2d))
+    frozen.running_mean += 1
+    assert trunk_fingerprint(model, 64) != before
+
+
+def test_augmentation_both_directions_warm_up_and_clipping_train(
+    tiny_config: Config, tiny_root: Path, tmp_path: Path
+) -> None:
+    options = {"flip": 0.5, "colour": 0.2, "crop": 0.3, "both_directions": True, "warmup": 4, "clip": 1.0}
+    config = replace(tiny_config, cache="auto", epochs=1, **options)
+    Trainer(config, tmp_path, root=tiny_root).run()
+    rates = [line["rate"] for line in without_speed(tmp_path / "metrics.jsonl") if "loss" in line]
+    assert rates == pytest.approx([0.25e-4, 0.5e-4])
+
+
+def test_a_run_in_which_nothing_learns_is_refused(tiny_config: Config, tiny_root: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="nothing learns"):
+        Trainer(replace(tiny_config, trainable="none", temperature="fixed:1"), tmp_path, root=tiny_root)
+
+
+def test_patience_ends_a_run_that_does_not_improve(
+    tiny_config: Config, tiny_root: Path, tmp_path: Path, monkeypatch
+) -> None:
+    monkeypatch.setattr(train, "score", lambda *_: {"per_image": {0.1: 50.0}, "temperature": {"mean": 0.1}})
+    trainer = Trainer(replace(tiny_config, epochs=9, patience=1), tmp_path, root=tiny_root)
+    assert trainer.run()["epochs"] == 1
