@@ -69,7 +69,7 @@ class Registry(Generic[Item]):
         return iter(dict.fromkeys([*self._places, *self._items, *self._entry_points()]))
 
     def __len__(self) -> int:
-        return len(list(self))
+        return sum(1 for _ in self)
 
     def items(self) -> Iterator[tuple[str, Item]]:
         """Names with their items; imports those that were not asked for yet."""
