@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -158,6 +159,19 @@ def test_shared_images_give_the_gradients_of_separate_ones(tiny_pairs) -> None:
     assert loss == pytest.approx(sum(value for value, _ in apart), rel=1e-5)
     for whole, one, two in zip(shared, apart[0][1], apart[1][1], strict=True):
         torch.testing.assert_close(whole, one + two, rtol=1e-3, atol=1e-5)
+
+
+def test_a_cache_on_disk_tells_mirrored_images_and_input_sizes_apart(model: SimSC, tiny_pairs, tmp_path: Path) -> None:
+    plain = tiny_pairs[0].source
+    mirrored = replace(plain, key=f"{plain.key}~flip", flip=True)
+    for side in (64, 96):
+        for ref in (plain, mirrored):
+            cache = choose_cache("disk", "float32", model, side, 1, tmp_path)
+            encoder = ImageEncoder(model, find_protocol("paper-256", side), cache)
+            expected = ImageEncoder(model, encoder.protocol).states([ref])
+            for found, wanted in zip(encoder.states([ref]), expected, strict=True):
+                torch.testing.assert_close(found, wanted)
+    assert len(list(tmp_path.rglob("*.safetensors"))) == 4
 
 
 def test_a_cache_knows_its_limits(model: SimSC, tmp_path: Path) -> None:

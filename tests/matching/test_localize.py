@@ -37,6 +37,14 @@ def test_kernel_soft_argmax_equals_the_formula(height, width, beta):
             assert fast[b, n].tolist() == pytest.approx(slow_kernel_soft_argmax(scores[b, n].tolist(), beta, 2.0))
 
 
+def test_the_usual_kernel_has_a_standard_deviation_of_seven_cells():
+    scores = torch.rand(1, 2, 16, 16, dtype=torch.float64) * 5
+    for n in range(2):
+        expected = slow_kernel_soft_argmax(scores[0, n].tolist(), 1.0, 7.0)
+        assert localize(scores)[0, n].tolist() == pytest.approx(expected)
+        assert slow_kernel_soft_argmax(scores[0, n].tolist(), 1.0, 5.0) != pytest.approx(expected, abs=0.01)
+
+
 @pytest.mark.parametrize("name", list(LOCALIZERS))
 def test_sharp_scores_are_found_exactly_by_all(name):
     scores = torch.rand(2, 3, 6, 9)

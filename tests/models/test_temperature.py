@@ -47,6 +47,17 @@ def test_mlp_sees_only_the_mean_feature():
     torch.testing.assert_close(module(features), module(shuffled))
 
 
+def test_mlp_equals_its_formula_on_features_of_any_length():
+    module = build_temperature("mlp", channels=32)
+    torch.nn.init.normal_(module.mlp[-1].weight)
+    features = torch.randn(3, 32, 2, 5) * torch.tensor([0.2, 1.0, 30.0])[:, None, None, None]
+    first, _, last = module.mlp
+    hidden = (features.mean(dim=(2, 3)) @ first.weight.T + first.bias).clamp(min=0)
+    expected = 1 / (1 + torch.exp(-(hidden @ last.weight.T + last.bias)))
+    torch.testing.assert_close(module(features).flatten(), expected.flatten(), atol=2 * FLOOR, rtol=0)
+    assert (expected - 0.5).abs().min() > 0.01  # or any features would do
+
+
 @pytest.mark.parametrize("name", ["mlp", "per-pixel"])
 @pytest.mark.parametrize("logit", [-1000.0, -20.0, 20.0, 1000.0])
 def test_stays_between_the_floor_and_one(name, logit):

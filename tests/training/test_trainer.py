@@ -76,13 +76,24 @@ def test_a_stopped_and_resumed_run_equals_an_uninterrupted_one(finished: Path, t
     assert without_speed(tmp_path / "metrics.jsonl") == without_speed(finished / "metrics.jsonl")
 
 
-def test_the_averaged_weights_are_validated_and_kept(finished: Path) -> None:
-    state, best = load_file(finished / "last.safetensors"), load_file(finished / "best.safetensors")
+def test_the_averaged_weights_are_validated_and_kept(tiny_root: Path, tmp_path: Path, monkeypatch) -> None:
+    scores = iter((10.0, 20.0, 30.0))  # every epoch is the best so far, so that the last one is kept
+    validated = []
+
+    def rising(*_: object) -> dict:
+        validated.append({name: value.clone() for name, value in trainer.model.state_dict().items()})
+        return {"per_image": {0.1: next(scores)}, "temperature": {"mean": 0.1}}
+
+    monkeypatch.setattr(train, "score", rising)
+    trainer = Trainer(RUN, tmp_path, root=tiny_root)
+    assert trainer.run()["best_epoch"] == 2
+    state, best = load_file(tmp_path / "last.safetensors"), load_file(tmp_path / "best.safetensors")
     averages = {name.removeprefix("average/"): value for name, value in state.items() if name.startswith("average/")}
     assert averages
     assert any(not torch.equal(value, state[f"model/{name}"]) for name, value in averages.items())
-    epoch = json.loads((finished / "result.json").read_text())["best_epoch"]
-    assert all(torch.equal(best[name], value) for name, value in averages.items()) == (epoch == 2)
+    for name, value in averages.items():
+        assert torch.equal(best[name], value), name
+        assert torch.equal(validated[-1][name], value), name
 
 
 def test_a_folder_is_neither_overwritten_nor_resumed_with_other_settings(finished: Path, tiny_root: Path) -> None:
@@ -185,6 +196,13 @@ def test_the_trunk_cache_is_shared_by_models_whose_tails_differ(tiny_config: Con
     frozen = next(m for m in model.backbone.modules() if isinstance(m, torch.nn.BatchNorm2d))
     frozen.running_mean += 1
     assert trunk_fingerprint(model, 64) != before
+
+
+def test_the_trunk_cache_is_shared_by_nothing_else_that_changes_its_states(tiny_config: Config) -> None:
+    model = starting_model(tiny_config)
+    assert trunk_fingerprint(model, 64) != trunk_fingerprint(model, 96)
+    other = starting_model(replace(tiny_config, trainable="last-2"))
+    assert trunk_fingerprint(model, 64) != trunk_fingerprint(other, 64)
 
 
 def test_augmentation_both_directions_warm_up_and_clipping_train(

@@ -1,0 +1,126 @@
+"""The loss of a batch and a step of the optimiser, against formulas worked out by hand."""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from simsc.models.model import SimSC
+from simsc.training.batches import PairBatch
+from simsc.training.config import Config
+from simsc.training.feed import Work
+from simsc.training.objective import PairObjective
+from simsc.training.step import Optimization
+
+SIZE, CELLS = (32, 48), 6  # of the input, and of its map of 2x3 cells of 16 pixels
+BETAS = (0.05, 0.5, 0.02)
+ENDS = [(0, 1), (0, 2), (1, 2)]  # images of each pair
+FOUND = [True, True, False]  # whether the pair's truth is where the query's feature is
+CONFIG = Config(region=1, kernel=2, gamma=0.7, beta_threshold=0.1, interpolate="log-prob")
+
+
+class Given(nn.Module):
+    """Temperatures that are given, one per image."""
+
+    def __init__(self, betas: tuple[float, ...]) -> None:
+        super().__init__()
+        self.betas = nn.Parameter(torch.tensor(betas))
+
+    def forward(self, features: Tensor) -> Tensor:
+        return self.betas[:, None, None].expand(len(features), 1, 1)
+
+
+@pytest.fixture
+def model(color_model: SimSC) -> SimSC:
+    """What it is given as a state are its features; its temperatures are ``BETAS``."""
+    ours = copy.deepcopy(color_model)
+    ours.temperature = Given(BETAS)
+    return ours.train()
+
+
+def orthogonal_cells(images: int = len(BETAS)) -> Tensor:
+    """Features of which each is equal to that of the same cell of the others and orthogonal to all else."""
+    return 3 * torch.eye(CELLS).reshape(1, CELLS, 2, 3).repeat(images, 1, 1, 1)
+
+
+def batch() -> PairBatch:
+    """One query per pair, at the centre of cell (1, 0); the truth is that cell, or its right neighbour."""
+    source = torch.tensor([[[23.5, 7.5]]] * len(ENDS))
+    target = torch.tensor([[[23.5 if found else 39.5, 7.5]] for found in FOUND])
+    ends = torch.tensor(ENDS)
+    return PairBatch((), ends[:, 0], ends[:, 1], source, target, torch.ones(len(ENDS), 1, dtype=torch.bool))
+
+
+def entropy(beta_source: float, beta_target: float, found: bool) -> float:
+    """Of a softmax over one score of 1 / temperature and zeros: minus the logarithm of the truth's probability."""
+    score = 1 / (beta_source * beta_target)
+    return score + math.log1p((CELLS - 1) * math.exp(-score)) - (score if found else 0)
+
+
+def test_the_objective_equals_its_closed_form(model: SimSC) -> None:
+    parts = PairObjective(model, CONFIG)((orthogonal_cells(),), SIZE, batch())
+    ends = [(BETAS[a], BETAS[b]) for a, b in ENDS]
+    crossed = sum(entropy(*pair, found) for pair, found in zip(ends, FOUND, strict=True))
+    too_low = [max(0.0, math.log(0.1 / beta)) for pair in ends for beta in pair]
+    regularizer = sum(too_low) / len(too_low) * len(ENDS)  # the mean over all temperatures counts once per pair
+    assert parts.cross_entropy.item() == pytest.approx(crossed, rel=1e-5)
+    assert parts.regularizer.item() == pytest.approx(regularizer, rel=1e-5)
+    assert parts.total.item() == pytest.approx(crossed + 0.7 * regularizer, rel=1e-5)
+    assert parts.beta_source.item() == pytest.approx(sum(pair[0] for pair in ends), rel=1e-5)
+    assert parts.beta_target.item() == pytest.approx(sum(pair[1] for pair in ends), rel=1e-5)
+    assert parts.temperature.item() == pytest.approx(sum(a * b for a, b in ends), rel=1e-5)
+    assert parts.pairs.item() == 3
+
+
+def test_the_regulariser_pushes_the_temperatures_of_both_sides(model: SimSC) -> None:
+    flat = orthogonal_cells() * 0 + 1  # every score is the same, so that the cross-entropy pushes nothing
+    PairObjective(model, CONFIG)((flat,), SIZE, batch()).total.backward()
+    # Each image stands in two of six places; -1 / beta where beta is below the threshold, times three pairs.
+    expected = [-0.7 * 3 * 2 / 6 / beta if beta < 0.1 else 0.0 for beta in BETAS]
+    torch.testing.assert_close(model.temperature.betas.grad, torch.tensor(expected), rtol=1e-3, atol=1e-3)
+
+
+def test_both_directions_are_averaged(model: SimSC) -> None:
+    both = PairObjective(model, replace(CONFIG, both_directions=True))((orthogonal_cells(),), SIZE, batch())
+    one, other = (
+        PairObjective(model, CONFIG)((orthogonal_cells(),), SIZE, each) for each in (batch(), batch().swapped())
+    )
+    assert both.cross_entropy.item() == pytest.approx((one.cross_entropy + other.cross_entropy).item() / 2)
+
+
+def test_adam_steps_equal_the_formula_by_hand(model: SimSC) -> None:
+    config = replace(CONFIG, temperature_rate=1e-3)
+    optimization = Optimization(model, config, torch.device("cpu"))
+    work = Work(batch(), (orthogonal_cells(),), 1.0, len(ENDS), torch.ones(len(BETAS)))
+    values = torch.tensor(BETAS, dtype=torch.float64)
+    mean, square = torch.zeros(3, dtype=torch.float64), torch.zeros(3, dtype=torch.float64)
+    for step in range(1, 4):
+        clone = copy.deepcopy(model).double()
+        total = PairObjective(clone, config)((orthogonal_cells().double(),), SIZE, batch()).total / len(ENDS)
+        (gradient,) = torch.autograd.grad(total, clone.temperature.betas)
+        mean, square = 0.9 * mean + 0.1 * gradient, 0.999 * square + 0.001 * gradient**2
+        values = values - 1e-3 * (mean / (1 - 0.9**step)) / ((square / (1 - 0.999**step)).sqrt() + 1e-8)
+        assert not optimization.step(step - 1, SIZE, work).broken
+        torch.testing.assert_close(model.temperature.betas.detach().double(), values, rtol=1e-5, atol=1e-7)
+
+
+def test_nothing_decays_that_the_loss_does_not_ask_for(model: SimSC) -> None:
+    """A process that only takes part has a gradient of zero, so its weights stay exactly as they are."""
+    optimization = Optimization(model, CONFIG, torch.device("cpu"))
+    work = Work(batch(), (orthogonal_cells(),), 0.0, len(ENDS), torch.zeros(len(BETAS)))
+    optimization.step(0, SIZE, work)
+    assert torch.equal(model.temperature.betas.detach(), torch.tensor(BETAS))
+
+
+def test_the_temperature_is_read_from_features_that_are_not_normalised(model: SimSC) -> None:
+    seen = []
+    model.temperature.register_forward_hook(lambda module, inputs, output: seen.append(inputs[0]))
+    maps = orthogonal_cells() * torch.tensor([1.0, 5.0, 0.1])[:, None, None, None]
+    features = model.encode_state((maps,), SIZE)
+    assert torch.equal(seen[0], maps)
+    assert torch.equal(features.maps, maps)
