@@ -7,8 +7,7 @@ import pytest
 from PIL import Image
 
 from simsc.pictures import plot_gradients, plot_learning_curves, plot_lines, plot_pck_curves, plot_sweep
-from simsc.pictures.curves import smooth
-from simsc.pictures.plotting import PlotError, spread
+from simsc.pictures.curves import PlotError, smooth, spread
 
 TRAINING = [
     {"step": step, "epoch": 1, "loss": 5 / (step + 1), "beta_source": 0.5, "beta_target": 0.4, "temperature": 0.2}

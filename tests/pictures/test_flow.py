@@ -2,11 +2,10 @@ import numpy as np
 import pytest
 
 from simsc.errors import DataError
-from simsc.pictures import checkerboard, draw_flow, transfer_colors, warp_source
+from simsc.pictures import draw_flow
 from simsc.pictures.flow import CAPTIONS, FlowViews
-from simsc.pictures.ramps import direction_colors, place_colors
-from simsc.pictures.resample import pixel_grid
-from simsc.pictures.style import SHADE
+from simsc.pictures.resample import checkerboard, pixel_grid, transfer_colors, warp_source
+from simsc.pictures.style import SHADE, direction_colors, place_colors
 
 
 @pytest.fixture

@@ -5,9 +5,8 @@ from simsc.coordinates import resize_points
 from simsc.errors import DataError
 from simsc.pictures import draw_heatmap, draw_temperature_comparison
 from simsc.pictures.heatmaps import temperature_softmax
-from simsc.pictures.ramps import ramp_colors
 from simsc.pictures.resample import resize_map
-from simsc.pictures.style import SKY
+from simsc.pictures.style import SKY, ramp_colors
 
 
 def black(height: int, width: int) -> np.ndarray:

@@ -7,13 +7,12 @@ from simsc.pictures.curves import (
     plot_pck_curves,
     plot_sweep,
 )
-from simsc.pictures.flow import checkerboard, draw_flow, transfer_colors, warp_source
+from simsc.pictures.flow import draw_flow
 from simsc.pictures.heatmaps import draw_heatmap, draw_temperature_comparison
 from simsc.pictures.matches import draw_matches
 from simsc.pictures.sheet import contact_sheet, save_picture
 
 __all__ = [
-    "checkerboard",
     "contact_sheet",
     "draw_flow",
     "draw_heatmap",
@@ -25,6 +24,4 @@ __all__ = [
     "plot_pck_curves",
     "plot_sweep",
     "save_picture",
-    "transfer_colors",
-    "warp_source",
 ]

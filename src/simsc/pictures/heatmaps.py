@@ -9,13 +9,10 @@ from PIL import Image
 
 from simsc.coordinates import Convention
 from simsc.errors import DataError
-from simsc.pictures.canvas import Canvas
-from simsc.pictures.layout import side_by_side
-from simsc.pictures.legend import FOOTER, draw_disc, draw_ring, draw_scale
-from simsc.pictures.panels import Panel, check_points, fit_panel
-from simsc.pictures.ramps import ramp_colors
+from simsc.pictures.canvas import FOOTER, Canvas, draw_disc, draw_ring, draw_scale
 from simsc.pictures.resample import resize_map
-from simsc.pictures.style import SKY
+from simsc.pictures.sheet import Panel, check_points, fit_panel, side_by_side
+from simsc.pictures.style import SKY, ramp_colors
 
 # Share of the ramp's colour at the lowest and at the highest value; the rest is the image in grey: enough to see where
 # one is, while a peak keeps its full colour.
@@ -97,7 +94,8 @@ def temperature_softmax(scores: np.ndarray, beta: float) -> np.ndarray:
         raise DataError(f"temperature {beta}: must be greater than 0")
     logits = np.asarray(scores, dtype=np.float64) / beta
     weights = np.exp(logits - logits.max())
-    return weights / weights.sum()
+    result: np.ndarray = weights / weights.sum()
+    return result
 
 
 def heat_panel(

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 from PIL import Image
 
+from simsc.coordinates import Size
 from simsc.errors import DataError
-from simsc.pictures.canvas import Canvas
-from simsc.pictures.layout import side_by_side
-from simsc.pictures.legend import FOOTER, draw_cross, draw_disc, draw_ring, draw_scale, draw_verdicts
-from simsc.pictures.numbering import number_places
-from simsc.pictures.panels import check_points, fit_panel
-from simsc.pictures.ramps import ramp_colors
-from simsc.pictures.style import CORRECT, INCORRECT, INK, MATCHES, PAPER, Color
+from simsc.pictures.canvas import FOOTER, Canvas, draw_cross, draw_disc, draw_ring, draw_scale, draw_verdicts
+from simsc.pictures.sheet import check_points, fit_panel, side_by_side
+from simsc.pictures.style import CORRECT, INCORRECT, INK, MATCHES, PAPER, Color, ramp_colors
+
+_DIRECTIONS = np.array([(1, -1), (-1, -1), (1, 1), (-1, 1), (1, 0), (-1, 0), (0, -1), (0, 1)], dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -143,3 +142,31 @@ def _draw_numbers(
     for markers, obstacles in zip(places, (None, truth), strict=True):
         for number, place in enumerate(number_places(markers, radius + size * 0.75, sheet, obstacles), start=1):
             canvas.text(place, str(number), size, PAPER, "mm", halo=INK)
+
+
+def number_places(markers: np.ndarray, distance: float, sheet: Size, obstacles: np.ndarray | None = None) -> np.ndarray:
+    """Centres ``(n, 2)`` of the numbers of markers ``(n, 2)``.
+
+    Each number tries eight directions around its marker, upper right first, and takes the one farthest from what is
+    already there; directions that leave the sheet come last.
+
+    >>> number_places(np.array([[50.0, 50.0]]), 10.0, (100, 100)).round().tolist()
+    [[58.0, 42.0]]
+    """
+    steps = _DIRECTIONS / np.linalg.norm(_DIRECTIONS, axis=1, keepdims=True) * distance * 1.1
+    taken = np.concatenate([markers, obstacles]) if obstacles is not None else markers
+    places = np.empty((0, 2))
+    for index, marker in enumerate(markers):
+        others = np.concatenate([np.delete(taken, index, axis=0), places])
+        places = np.concatenate([places, [_freest(marker + steps, others, distance, sheet)]])
+    return places
+
+
+def _freest(candidates: np.ndarray, others: np.ndarray, distance: float, sheet: Size) -> np.ndarray:
+    crowding = np.zeros(len(candidates))
+    if len(others):
+        gaps = np.linalg.norm(candidates[:, None] - others[None], axis=-1)
+        crowding = np.clip(1.6 * distance - gaps, 0, None).sum(axis=1)
+    inside = (candidates > distance / 2) & (candidates < np.array([sheet[1], sheet[0]]) - distance / 2)
+    result: np.ndarray = candidates[np.argmin(crowding + np.where(inside.all(axis=1), 0, 1e6))]
+    return result
