@@ -132,6 +132,8 @@ def test_wrong_input_is_named(change, message):
                  "target_points": [(1, 1), (2, 2)], **change}  # fmt: skip
     with pytest.raises(DataError, match=message):
         draw_matches(**arguments)
+
+
 def test_numbers_of_crowded_markers_do_not_cover_each_other():
     markers = np.array([[100.0, 100.0], [112.0, 100.0], [100.0, 112.0], [112.0, 112.0]])
     places = number_places(markers, 15.0, (300, 300))

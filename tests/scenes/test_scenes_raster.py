@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simsc.scenes import CATEGORIES, POINT_NAMES
-from simsc.scenes.frames import ROOT, Camera, rotation
 from simsc.scenes.looks import PATTERNS, Look
 from simsc.scenes.model import Model
 from simsc.scenes.raster import cover, depth_at, rasterise, shade
 from simsc.scenes.scene import scene_geometry
+from simsc.scenes.solids import ROOT, Camera, rotation
 
 SIZE = (48, 64)
 RED, BLUE = Look((1.0, 0.0, 0.0)), Look((0.0, 0.0, 1.0))

@@ -1,4 +1,4 @@
-"""A sheet to draw on: shapes with smooth edges at exact sub-pixel places, text, and the markers and legends of every picture.
+"""A sheet to draw on: shapes with smooth edges at exact sub-pixel places, text, markers and legends.
 
 Each shape is painted from its signed distance, one pixel of transition at its edge. This keeps a marker's centre where
 it belongs to a fraction of a pixel, which integer drawing does not. Places are xy with pixel centres at integers.

@@ -1,18 +1,69 @@
-"""How surfaces look: colour, gloss, and textures that are functions of the position on the part."""
+"""Random choices that are the same on every machine, and how surfaces look: colour, gloss and textures."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import colorsys
+import hashlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 
-from simsc.scenes.draws import Colour, Draws
-
+Item = TypeVar("Item")
+Colour = tuple[float, float, float]
 Pattern = Callable[[np.ndarray], np.ndarray]
 
 DARK: Colour = (0.07, 0.06, 0.07)
 WHITE: Colour = (0.96, 0.96, 0.94)
+
+
+class Draws:
+    """A stream of random choices that belongs to a key such as ``("train", "car", 3)``.
+
+    Only ``Generator.random`` is used, whose bits are fixed by PCG64; the other distributions may change between
+    versions of NumPy.
+
+    >>> Draws("train", "car", 3).uniform(0, 1) == Draws("train", "car", 3).uniform(0, 1)
+    True
+    """
+
+    def __init__(self, *key: str | int) -> None:
+        digest = hashlib.sha256("/".join(str(part) for part in key).encode()).digest()
+        self._generator = np.random.Generator(np.random.PCG64(int.from_bytes(digest[:8], "little")))
+
+    def uniform(self, low: float, high: float) -> float:
+        """A number in ``[low, high)``."""
+        return low + (high - low) * float(self._generator.random())
+
+    def chance(self, probability: float) -> bool:
+        """True with the given probability."""
+        return float(self._generator.random()) < probability
+
+    def integer(self, count: int) -> int:
+        """A number from 0 to ``count - 1``."""
+        return int(float(self._generator.random()) * count)
+
+    def pick(self, items: Sequence[Item]) -> Item:
+        """One of the items."""
+        return items[self.integer(len(items))]
+
+    def sign(self) -> float:
+        """-1 or 1."""
+        return -1.0 if self.chance(0.5) else 1.0
+
+    def grid(self, rows: int, columns: int) -> np.ndarray:
+        """``(rows, columns)`` float32 numbers in ``[0, 1)``."""
+        return self._generator.random((rows, columns)).astype(np.float32)
+
+    def colour(
+        self,
+        hue: tuple[float, float] = (0.0, 1.0),
+        saturation: tuple[float, float] = (0.4, 0.9),
+        value: tuple[float, float] = (0.4, 0.9),
+    ) -> Colour:
+        """A colour (r, g, b in 0..1) from ranges of hue, saturation and value; the hue wraps around."""
+        return colorsys.hsv_to_rgb(self.uniform(*hue) % 1.0, self.uniform(*saturation), self.uniform(*value))
 
 
 @dataclass(frozen=True)
@@ -50,7 +101,8 @@ class Look:
 
 def _wave(t: np.ndarray) -> np.ndarray:
     # A triangle wave in 0..1: exact arithmetic, unlike a sine.
-    return np.abs(t - np.floor(t) - np.float32(0.5)) * np.float32(2)
+    result: np.ndarray = np.abs(t - np.floor(t) - np.float32(0.5)) * np.float32(2)
+    return result
 
 
 def _stripes(p: np.ndarray) -> np.ndarray:
@@ -65,13 +117,15 @@ def _spots(p: np.ndarray) -> np.ndarray:
     row = np.floor(p[:, 1])
     x = p[:, 0] + np.float32(0.5) * (row - 2 * np.floor(row / 2))
     dx, dy = x - np.floor(x) - np.float32(0.5), p[:, 1] - row - np.float32(0.5)
-    return dx * dx + dy * dy < 0.085
+    result: np.ndarray = dx * dx + dy * dy < 0.085
+    return result
 
 
 def _patches(p: np.ndarray) -> np.ndarray:
     x, y, z = p[:, 0] * np.float32(0.31), p[:, 1] * np.float32(0.31), p[:, 2] * np.float32(0.31)
     total = _wave(x + y * np.float32(0.6)) + _wave(y * np.float32(1.3) - z * np.float32(0.9) + np.float32(0.2))
-    return total + _wave(x * np.float32(1.7) - y * np.float32(0.8) + z) > 1.75
+    result: np.ndarray = total + _wave(x * np.float32(1.7) - y * np.float32(0.8) + z) > 1.75
+    return result
 
 
 def _belly(p: np.ndarray) -> np.ndarray:

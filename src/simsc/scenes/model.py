@@ -8,10 +8,10 @@ from itertools import product as combinations
 
 import numpy as np
 
-from simsc.scenes.frames import Camera, Frame, Vector, product, transform
 from simsc.scenes.looks import Look
-from simsc.scenes.solids import Block, Limb, Solid
+from simsc.scenes.solids import Block, Camera, Frame, Limb, Solid, Vector, product, transform
 
+SIDES = (("left", -1.0), ("right", 1.0))  # names and directions along z, see :mod:`simsc.scenes.solids`
 _BARREL = 1e-4  # a cylinder is an ellipsoid so long that its ends do not bulge
 
 

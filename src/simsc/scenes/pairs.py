@@ -9,9 +9,8 @@ import numpy as np
 
 from simsc.data.records import ImageRef, Pair
 from simsc.errors import DataError, unknown_name
-from simsc.scenes.draws import Draws
-from simsc.scenes.kinds import CATEGORIES, POINT_NAMES, SPLITS
-from simsc.scenes.scene import render_scene, scene_geometry
+from simsc.scenes.looks import Draws
+from simsc.scenes.scene import CATEGORIES, POINT_NAMES, SPLITS, render_scene, scene_geometry
 
 IMAGES_PER_CATEGORY = {"train": 40, "val": 12, "test": 16}
 PAIRS_PER_CATEGORY = {"train": 100, "val": 15, "test": 25}

@@ -8,8 +8,7 @@ from math import ceil, floor
 import numpy as np
 
 from simsc.coordinates import Size
-from simsc.scenes.frames import transform
-from simsc.scenes.solids import NOWHERE, Block, dot
+from simsc.scenes.solids import NOWHERE, Block, dot, transform
 
 SAMPLES = 2  # per pixel and axis
 _LIGHT = np.array([-0.45, -0.7, 0.56], dtype=np.float32)
@@ -123,7 +122,8 @@ def _lit(block: Block, x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarra
         for _ in range(5):
             shine = shine * shine
         colours += np.float32(block.look.gloss) * shine
-    return (np.minimum(colours, 1) * np.float32(255) + np.float32(0.5)).astype(np.uint8)
+    result: np.ndarray = (np.minimum(colours, 1) * np.float32(255) + np.float32(0.5)).astype(np.uint8)
+    return result
 
 
 def _window(block: Block, size: Size) -> tuple[slice, slice]:

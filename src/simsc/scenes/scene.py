@@ -1,7 +1,8 @@
-"""One scene: the object's geometry, which is known without drawing, and the picture."""
+"""One scene: its category, the object's geometry, which is known without drawing, and the picture."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -10,14 +11,65 @@ import numpy as np
 from simsc.coordinates import Size
 from simsc.errors import DataError, unknown_name
 from simsc.scenes import surroundings
-from simsc.scenes.draws import Draws
-from simsc.scenes.frames import Camera
-from simsc.scenes.kinds import CATEGORIES, KINDS, POINT_NAMES, SPLITS, Kind
+from simsc.scenes.animals import BIRD_POINTS, FACE_POINTS, QUADRUPED_POINTS, build_bird, build_face, build_quadruped
+from simsc.scenes.looks import Draws
 from simsc.scenes.model import Model
 from simsc.scenes.raster import cover, depth_at, rasterise, shade
-from simsc.scenes.solids import Block
+from simsc.scenes.solids import Block, Camera
+from simsc.scenes.things import AEROPLANE_POINTS, CAR_POINTS, CHAIR_POINTS, build_aeroplane, build_car, build_chair
 
+Range = tuple[float, float]
 OCCLUDED = 0.2  # share of scenes with something in front of the object
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How a category is built and photographed.
+
+    Attributes:
+        build: makes an instance.
+        points: names of its key-points.
+        yaws, pitch, roll: ranges in degrees; see :meth:`Camera.looking`.
+        settings: where it stands.
+        fill: share of the picture that it takes.
+        level: place between the picture's upper (0) and lower (1) edge.
+        closeup: whether only the extent of its key-points has to fit.
+    """
+
+    build: Callable[[Draws], Model]
+    points: tuple[str, ...]
+    yaws: tuple[Range, ...]
+    pitch: Range
+    roll: float
+    settings: tuple[str, ...] = ("outdoors",)
+    fill: Range = (0.6, 0.94)
+    level: Range = (0.2, 0.9)
+    closeup: bool = False
+
+
+KINDS = {
+    "quadruped": Kind(
+        build_quadruped, QUADRUPED_POINTS, ((-35, 25), (-205, -145), (-70, -35), (-145, -110)), (-2, 20), 3
+    ),
+    "bird": Kind(build_bird, BIRD_POINTS, ((-45, 25), (-205, -135), (-75, -45), (-135, -105)), (-5, 25), 5),
+    "car": Kind(build_car, CAR_POINTS, ((-60, -8), (-172, -120), (-60, 20), (-200, -120), (130, 165)), (4, 20), 1.5),
+    "aeroplane": Kind(build_aeroplane, AEROPLANE_POINTS, ((-60, 35), (-215, -120)), (-28, 42), 15),
+    "chair": Kind(build_chair, CHAIR_POINTS, ((-75, -15), (-165, -105), (-80, 30)), (8, 30), 2, ("indoors",)),
+    "face": Kind(
+        build_face,
+        FACE_POINTS,
+        ((-125, -55), (-140, -40), (-105, -75)),
+        (-14, 16),
+        8,
+        ("indoors", "outdoors"),
+        (0.5, 0.74),
+        (0.3, 0.6),
+        True,
+    ),
+}
+CATEGORIES: tuple[str, ...] = tuple(KINDS)
+POINT_NAMES: dict[str, tuple[str, ...]] = {name: kind.points for name, kind in KINDS.items()}
+SPLITS = ("train", "val", "test")
 
 
 @dataclass(frozen=True)
@@ -149,7 +201,8 @@ def _union(blocks: list[Block]) -> np.ndarray:
 
 
 def _box(blocks: list[Block], size: Size) -> np.ndarray:
-    return np.clip(_union(blocks), 0, np.array([size[1] - 1, size[0] - 1] * 2))
+    result: np.ndarray = np.clip(_union(blocks), 0, np.array([size[1] - 1, size[0] - 1] * 2))
+    return result
 
 
 def _feet(blocks: list[Block]) -> tuple[float, float, float]:

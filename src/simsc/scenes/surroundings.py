@@ -5,11 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from simsc.coordinates import Size
-from simsc.scenes.draws import Colour, Draws
-from simsc.scenes.frames import ROOT, Camera
-from simsc.scenes.looks import Look
+from simsc.scenes.looks import Colour, Draws, Look
 from simsc.scenes.model import Model
-from simsc.scenes.solids import Block
+from simsc.scenes.solids import ROOT, Block, Camera
 
 BEHIND, BEFORE = -1e4, 1e4
 Feet = tuple[float, float, float]
@@ -42,7 +40,8 @@ def backdrop(draws: Draws, size: Size, setting: str, horizon: float, feet: Feet 
         _shadow(picture, feet)
     rough, fine = _noise(draws, size, 9), _noise(draws, size, 60)
     picture *= (np.float32(0.84) + np.float32(0.22) * rough + np.float32(0.1) * fine)[:, :, None]
-    return (np.clip(picture, 0, 1) * np.float32(255)).astype(np.uint8)
+    result: np.ndarray = (np.clip(picture, 0, 1) * np.float32(255)).astype(np.uint8)
+    return result
 
 
 def clutter(draws: Draws, size: Size, setting: str, horizon: float) -> list[Block]:
@@ -121,7 +120,8 @@ def _upper(draws: Draws, y: np.ndarray, setting: str) -> np.ndarray:
                 (draws.colour((0.5, 0.6), (0.05, 0.2), (0.9, 1.0)), draws.colour((0.02, 0.12), (0.1, 0.4), (0.9, 1.0)))
             )
         )
-    return high * (1 - y) + low * y
+    result: np.ndarray = high * (1 - y) + low * y
+    return result
 
 
 def _hills(draws: Draws, picture: np.ndarray, horizon: float) -> None:

@@ -1,16 +1,14 @@
-"""A contact sheet of the scenes: ``python -m simsc.scenes.sheet docs/images/scenes.png``."""
+"""A contact sheet of the scenes: ``python docs/images/scenes.py`` writes ``scenes.png`` beside this file."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import numpy as np
 from PIL import Image, ImageDraw
 
 from simsc.files import atomic_path
-from simsc.scenes.kinds import CATEGORIES
-from simsc.scenes.scene import Scene, render_scene
+from simsc.scenes import CATEGORIES, Scene, render_scene
 
 _MARGIN = 4
 
@@ -19,9 +17,6 @@ def contact_sheet(split: str = "test", *, columns: int = 7, annotated: int = 2, 
     """One row of scenes per category; the last ``annotated`` columns show boxes and key-points.
 
     Visible points are filled discs, hidden ones are rings.
-
-    >>> contact_sheet(columns=2, annotated=1, cell=32).size
-    (72, 216)
     """
     side = cell + _MARGIN
     sheet = Image.new("RGB", (columns * side, len(CATEGORIES) * side), "white")
@@ -35,7 +30,7 @@ def contact_sheet(split: str = "test", *, columns: int = 7, annotated: int = 2, 
     return sheet
 
 
-def save_contact_sheet(path: str | Path) -> None:
+def save_contact_sheet(path: Path) -> None:
     """Write the sheet as a PNG; the lowest bits are dropped, which halves its size and is not seen."""
     pixels = np.asarray(contact_sheet()) & 0b11111000 | 0b100
     with atomic_path(path) as temporary:
@@ -53,4 +48,4 @@ def _annotate(scene: Scene, radius: float = 4.0) -> Image.Image:
 
 
 if __name__ == "__main__":
-    save_contact_sheet(sys.argv[1])
+    save_contact_sheet(Path(__file__).with_suffix(".png"))
