@@ -5,13 +5,14 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test browser lint types tests bench experiments clean
+.PHONY: help demo test browser lint types tests bench experiments mutants clean
 
 help:
 	@echo "make demo          match, adapt and report; A=one.jpg B=two.jpg matches your own images too"
 	@echo "make test          formatter, linter, type checker and all tests"
 	@echo "make experiments   every experiment of the paper in its quick form"
 	@echo "make bench         speed as ratios"
+	@echo "make mutants       wrong changes that the tests must notice, one by one"
 
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -43,6 +44,9 @@ tests: $(STAMP) browser
 
 bench: $(STAMP)
 	$(BIN)/simsc bench
+
+mutants: $(STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/python tests/mutants.py
 
 experiments: $(STAMP)
 	$(BIN)/simsc experiment all --quick --out runs/quick

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from simsc.data.records import ImageRef, Pair
 from simsc.data.sources import load_pairs
 from simsc.errors import ConfigError, DataError
 from simsc.evaluation.cache import TrunkCache, choose_cache
@@ -46,6 +47,22 @@ def test_sharing_images_gives_the_same_as_pair_by_pair(model: SimSC, test_pairs)
         assert one.pair == pair.name
         np.testing.assert_allclose(one.predicted, other.predicted, atol=1e-3)
         np.testing.assert_allclose(one.predicted, third.predicted, atol=1e-3)
+
+
+@pytest.mark.parametrize("localizer", ["argmax", "kernel-soft-argmax"])
+def test_matches_are_found_in_pixels_of_the_original_image(color_model: SimSC, mosaic, localizer: str) -> None:
+    """The target is the source with its columns in another order; the network sees the target at half its height."""
+    pixels, order = mosaic(), np.random.default_rng(1).permutation(16)
+    cells = pixels.reshape(16, 16, 16, 16, 3)
+    turned = cells[:, :, order].reshape(pixels.shape).repeat(2, axis=0)  # twice as high: another scale for x and y
+    source = ImageRef("s", (256, 256), render=lambda: pixels)
+    target = ImageRef("t", (512, 256), render=lambda: turned)
+    points = np.array([[16 * x + 7.5, 16 * y + 7.5] for x, y in ((0, 0), (3, 9), (12, 5), (15, 15))])
+    columns = [int(np.flatnonzero(order == int(x // 16))[0]) for x in points[:, 0]]
+    truth = np.stack([[16 * column + 7.5 for column in columns], 2 * (points[:, 1] + 0.5) - 0.5], axis=1)
+    pair = Pair("p", "c", source, target, points, truth)
+    (found,) = predicted(color_model, [pair], "paper-256@256", localizer=localizer)
+    np.testing.assert_allclose(found.predicted, truth, atol=0.1)
 
 
 def test_each_image_is_encoded_once(model: SimSC, test_pairs, monkeypatch) -> None:

@@ -1,0 +1,261 @@
+"""Wrong changes that the tests must notice: ``make mutants`` applies each to a copy and runs the tests named beside it.
+
+A change whose old text is not found exactly once is an error: the list must follow the code.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[1]
+
+
+class Mutant(NamedTuple):
+    """One wrong change: in ``file`` (below ``src/simsc``) ``old`` becomes ``new``; ``tests`` must then fail."""
+
+    what: str
+    file: str
+    old: str
+    new: str
+    tests: str
+
+
+MUTANTS = [
+    Mutant(
+        "regulariser on the source's temperature only",
+        "training/objective.py",
+        "torch.stack([features.beta[batch.source], features.beta[batch.target]])",
+        "torch.stack([features.beta[batch.source], features.beta[batch.source]])",
+        "tests/training/test_objective.py",
+    ),
+    Mutant(
+        "regulariser not weighted by pairs",
+        "training/objective.py",
+        "self.config.gamma * regularizer * pairs",
+        "self.config.gamma * regularizer",
+        "tests/training/test_objective.py",
+    ),
+    Mutant(
+        "disk cache ignores the flip",
+        "evaluation/cache.py",
+        'hashlib.sha256(b"flip" if ref.flip else b"")',
+        'hashlib.sha256(b"")',
+        "tests/evaluation/test_evaluator.py",
+    ),
+    Mutant(
+        "cache fingerprint ignores the side length",
+        "evaluation/cache.py",
+        "{layers} {side}",
+        "{layers}",
+        "tests/evaluation/test_evaluator.py",
+    ),
+    Mutant(
+        "weight decay",
+        "training/step.py",
+        "torch.optim.Adam(groups, fused=True)",
+        "torch.optim.Adam(groups, fused=True, weight_decay=1e-2)",
+        "tests/training/test_objective.py",
+    ),
+    Mutant(
+        "validation without the averaged weights",
+        "training/trainer.py",
+        "        with self.average.applied():\n            self._validate()",
+        "        self._validate()",
+        "tests/training/test_trainer.py",
+    ),
+    Mutant(
+        "temperature reads normalised features",
+        "models/model.py",
+        "self.temperature(maps)",
+        "self.temperature(torch.nn.functional.normalize(maps, dim=1))",
+        "tests/training/test_objective.py",
+    ),
+    Mutant(
+        "temperature module normalises its input",
+        "models/temperature.py",
+        "at_least_float(features.detach()).mean(dim=(2, 3))",
+        "torch.nn.functional.normalize(at_least_float(features.detach())).mean(dim=(2, 3))",
+        "tests/models/test_temperature.py",
+    ),
+    Mutant(
+        "temperature sends gradients into the backbone",
+        "models/temperature.py",
+        "at_least_float(features.detach()).mean(dim=(2, 3))",
+        "at_least_float(features).mean(dim=(2, 3))",
+        "tests/models/test_temperature.py",
+    ),
+    Mutant(
+        "kernel of another width", "matching/localize.py", "KERNEL_SIGMA = 7.0", "KERNEL_SIGMA = 5.0", "tests/matching"
+    ),
+    Mutant(
+        "evaluation temperature multiplies",
+        "matching/localize.py",
+        "(kernel_y / beta)",
+        "(kernel_y * beta)",
+        "tests/matching/test_localize.py",
+    ),
+    Mutant(
+        "flip maps x to W - x",
+        "coordinates.py",
+        "torch.stack([width - 1 - x, y], dim=-1)",
+        "torch.stack([width - x, y], dim=-1)",
+        "tests/test_coordinates.py",
+    ),
+    Mutant(
+        "half a pixel lost in a resize",
+        "coordinates.py",
+        "(points + 0.5) * (new_wh / old_wh) - 0.5",
+        "points * (new_wh / old_wh)",
+        "tests/test_coordinates.py",
+    ),
+    Mutant(
+        "points on the threshold are wrong",
+        "evaluation/pck.py",
+        "distance < limit if strict else distance <= limit",
+        "distance < limit",
+        "tests/evaluation/test_pck.py",
+    ),
+    Mutant(
+        "padding counts into the extent",
+        "evaluation/pck.py",
+        'points.masked_fill(~mask[..., None], float("-inf")).amax(dim=1)',
+        "points.amax(dim=1)",
+        "tests/evaluation/test_pck.py",
+    ),
+    Mutant(
+        "Gaussian target of another width",
+        "losses.py",
+        "offsets, weights = _square_gaussian(region, sigma=kernel // 2)",
+        "offsets, weights = _square_gaussian(region, sigma=kernel / 2)",
+        "tests/test_losses.py",
+    ),
+    Mutant(
+        "target outside the map counts",
+        "losses.py",
+        "kept = weights * inside.to(weights.dtype)",
+        "kept = weights * torch.ones_like(inside, dtype=weights.dtype)",
+        "tests/test_losses.py",
+    ),
+    Mutant(
+        "scores divided by one temperature only",
+        "models/model.py",
+        "source.maps, target.maps, source.beta, target.beta, normalize",
+        "source.maps, target.maps, source.beta, source.beta, normalize",
+        "tests/models/test_model.py",
+    ),
+    Mutant(
+        "matches stay in the network's pixels",
+        "evaluation/evaluator.py",
+        "return frame.to_original(network).cpu().numpy(), confidence",
+        "return network.cpu().numpy(), confidence",
+        "tests/evaluation",
+    ),
+    Mutant(
+        "PF-Pascal read as 0-based",
+        "data/readers/pfpascal.py",
+        'f"{path}: kps") - 1',
+        'f"{path}: kps")',
+        "tests/data",
+    ),
+    Mutant(
+        "PF-Willow read as 0-based",
+        "data/readers/pfwillow.py",
+        "Side(images.ref(path), points - 1)",
+        "Side(images.ref(path), points)",
+        "tests/data",
+    ),
+    Mutant(
+        "the same order every epoch",
+        "training/sampler.py",
+        "np.random.default_rng([seed, epoch])",
+        "np.random.default_rng([seed, 0])",
+        "tests/training/test_sampler.py",
+    ),
+    Mutant(
+        "resume forgets the optimiser",
+        "training/training_state.py",
+        "optimizer.load_state_dict(",
+        "dict(",
+        "tests/training/test_trainer.py",
+    ),
+    Mutant(
+        "resume repeats the epoch's batches",
+        "training/trainer.py",
+        "self.feed.epoch(self.epoch, self.batch)",
+        "self.feed.epoch(self.epoch, 0)",
+        "tests/training/test_trainer.py",
+    ),
+    Mutant(
+        "average keeps nothing",
+        "training/averaging.py",
+        "self._values, 1 - kept",
+        "self._values, 1.0",
+        "tests/training/test_averaging.py",
+    ),
+]
+
+
+def main(words: list[str]) -> int:
+    """Apply those whose description holds one of the ``words`` (default: all); 0 if every one was noticed."""
+    chosen = [mutant for mutant in MUTANTS if not words or any(word in mutant.what for word in words)]
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder)
+        for name in ("src", "tests", "docs", "README.md", "pyproject.toml"):
+            source = ROOT / name
+            if source.is_dir():
+                shutil.copytree(source, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+            else:
+                shutil.copy(source, copy / name)
+        answers = [_try(mutant, copy) for mutant in chosen]
+    bad = [answer for answer in answers if answer != "noticed"]
+    print(f"{len(answers) - len(bad)} of {len(answers)} wrong changes were noticed")
+    return bool(bad)
+
+
+def _try(mutant: Mutant, copy: Path) -> str:
+    path = copy / "src" / "simsc" / mutant.file
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    if text.count(mutant.old) != 1:
+        answer = f"ERROR: its old text is there {text.count(mutant.old)} times"
+    else:
+        path.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
+        try:
+            answer = _run(mutant.tests, copy)
+        finally:
+            path.write_text(text, encoding="utf-8")
+    print(f"{mutant.file:32} {mutant.what:48} {answer}", flush=True)
+    return answer
+
+
+def _run(tests: str, copy: Path) -> str:
+    """Run some tests on the copy; only failing tests count, not tests that cannot be collected."""
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(copy / "src"),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "SIMSC_SHARED": os.environ.get("SIMSC_SHARED", str(ROOT.parent / "shared")),
+    }
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-n0",
+        "-q",
+        "-x",
+        "--no-header",
+        "-p",
+        "no:cacheprovider",
+        *tests.split(),
+    ]
+    result = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True)
+    return {0: "NOT NOTICED", 1: "noticed"}.get(result.returncode, f"ERROR: pytest ended with {result.returncode}")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
