@@ -7,8 +7,7 @@ import torch
 from typer.testing import CliRunner
 
 from simsc.bench.cases import run_cases
-from simsc.bench.measure import alternate, extra_bytes
-from simsc.bench.ratio import Ratio
+from simsc.bench.ratios import Ratio, alternate, extra_bytes
 from simsc.cli import app
 from simsc.errors import ConfigError
 

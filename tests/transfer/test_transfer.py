@@ -14,9 +14,9 @@ from PIL import Image
 from simsc.errors import ConfigError, DataError
 from simsc.matcher import Matcher
 from simsc.transfer import Instance, read_instances, transfer
-from simsc.transfer.boxes import box_points, move_box
+from simsc.transfer.instances import mask_to_runs, runs_to_mask
+from simsc.transfer.move import box_points, move_box
 from simsc.transfer.run import find_images
-from simsc.transfer.runs import mask_to_runs, runs_to_mask
 
 SHIFT = (-48, -32)  # where a pixel of the source lies in the target, see `scene`
 KEYPOINTS = {"nose": [103.5, 87.5], "ear": [151.5, 119.5]}

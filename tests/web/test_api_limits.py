@@ -11,12 +11,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from simsc.web.app import HEADERS
 from simsc.web.engine import Engine
-from simsc.web.failures import Busy, ImageGone
-from simsc.web.guard import HEADERS
+from simsc.web.schemas import Busy, ImageGone
 from simsc.web.settings import Settings
-from simsc.web.store import ImageStore
-from simsc.web.uploads import FORMATS
+from simsc.web.store import FORMATS, ImageStore
 
 
 def upload(client, content: bytes, name: str = "a.png", kind: str = "image/png"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from simsc.pictures import ramps
+from simsc.pictures import style
 from simsc.pictures.style import MATCHES, hexadecimal
 from simsc.web.app import STATIC
 
@@ -18,4 +18,4 @@ def test_points_have_the_palette_of_the_pictures() -> None:
 def test_the_heatmap_has_the_ramp_of_the_pictures() -> None:
     text = (STATIC / "heatmap.js").read_text(encoding="utf-8")
     numbers = [[int(value) for value in row] for row in re.findall(r"\[(\d+), (\d+), (\d+)\]", text)]
-    assert numbers == ramps._RAMP.tolist()
+    assert numbers == style._RAMP.tolist()

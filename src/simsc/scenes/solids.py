@@ -214,9 +214,10 @@ class Limb:
         # Seen end-on, the ball at the near end covers what the bar alone gets wrong.
         if self.along[2] > 0:
             ax, ay, az = self.along.astype(x.dtype)
-            result: np.ndarray = np.maximum(bar, _ball(x - ax, y - ay, x.dtype.type(self.radii[1])) + az)
-            return result
-        result: np.ndarray = np.maximum(bar, _ball(x, y, x.dtype.type(self.radii[0])))
+            near_end = _ball(x - ax, y - ay, x.dtype.type(self.radii[1])) + az
+        else:
+            near_end = _ball(x, y, x.dtype.type(self.radii[0]))
+        result: np.ndarray = np.maximum(bar, near_end)
         return result
 
     def normals(self, x: np.ndarray, y: np.ndarray, z: np.ndarray) -> Triple:

@@ -1,17 +1,24 @@
-"""From the engine's answers to what goes over the wire."""
+"""From the engine's answers to what goes over the wire and into files: JSON, COCO key-points, pictures."""
 
 from __future__ import annotations
 
+import io
+import json
 from typing import Any
 
 import numpy as np
+from PIL import Image
 
 from simsc.coordinates import Size
+from simsc.matcher import DenseFlow
 from simsc.web.engine import Answer, Query
 from simsc.web.schemas import Extent, ImageInfo, MatchResponse, PointMatch
 from simsc.web.store import StoredImage
 
 _DECIMALS = 5  # of a similarity: at the lowest temperature of the page this is still a fraction of a per cent
+SHOWN_SIDE = 1600
+WARP_SIDE = 1024
+_VISIBLE = 2
 
 
 def image_info(image: StoredImage) -> ImageInfo:
@@ -55,3 +62,88 @@ def _extent(size: Size) -> Extent:
 
 def _point(values: Any) -> tuple[float, float]:
     return round(float(values[0]), 3), round(float(values[1]), 3)
+
+
+def to_coco(answer: MatchResponse, source: StoredImage, target: StoredImage) -> dict[str, Any]:
+    """Two images with one annotation each; key-point number i of one corresponds to number i of the other."""
+    names = [str(number) for number in range(1, len(answer.matches) + 1)]
+    places = ([match.source for match in answer.matches], [match.target for match in answer.matches])
+    scores = [match.confidence for match in answer.matches]
+    return {
+        "info": {"description": f"points matched by simsc, model {answer.model}, {answer.localizer}"},
+        "images": [_coco_image(number, image) for number, image in enumerate((source, target), start=1)],
+        "categories": [{"id": 1, "name": "object", "keypoints": names, "skeleton": []}],
+        "annotations": [
+            _coco_annotation(number, points, scores if number == 2 else None)
+            for number, points in enumerate(places, start=1)
+        ],
+    }
+
+
+def to_picture(answer: MatchResponse, source: StoredImage, target: StoredImage) -> bytes:
+    """Both images side by side with numbered, connected points, as PNG."""
+    from simsc.pictures.matches import draw_matches
+
+    starts = np.array([match.source for match in answer.matches])
+    ends = np.array([match.target for match in answer.matches])
+    return png(draw_matches(source.pixels, target.pixels, starts, ends, height=480))
+
+
+def warp_picture(flow: DenseFlow, source: np.ndarray, consistent: bool) -> bytes:
+    """The warped source as PNG; with ``consistent``, transparent where matches do not lead back."""
+    colors = Image.fromarray(flow.warp(source))
+    if consistent:
+        colors.putalpha(Image.fromarray(flow.cycle_mask.astype(np.uint8) * 255))
+    return png(colors)
+
+
+def shown_picture(pixels: np.ndarray) -> bytes:
+    """An image as the page shows it: JPEG, its longer side limited."""
+    stream = io.BytesIO()
+    Image.fromarray(reduced(pixels, SHOWN_SIDE)).save(stream, "JPEG", quality=92)
+    return stream.getvalue()
+
+
+def reduced(pixels: np.ndarray, side: int) -> np.ndarray:
+    """``(H, W, 3)`` with its longer side at most ``side``."""
+    height, width = reduced_size((pixels.shape[0], pixels.shape[1]), side)
+    if (height, width) == pixels.shape[:2]:
+        return pixels
+    return np.asarray(Image.fromarray(pixels).resize((width, height), Image.Resampling.BILINEAR))
+
+
+def reduced_size(size: Size, side: int) -> Size:
+    """``(height, width)`` scaled down so that the longer one is at most ``side``.
+
+    >>> reduced_size((3000, 4000), 1000), reduced_size((30, 40), 1000)
+    ((750, 1000), (30, 40))
+    """
+    scale = min(side / max(size), 1)
+    return max(round(size[0] * scale), 1), max(round(size[1] * scale), 1)
+
+
+def png(image: Image.Image) -> bytes:
+    """The bytes of a PNG file."""
+    stream = io.BytesIO()
+    image.save(stream, "PNG")
+    return stream.getvalue()
+
+
+def to_json(value: dict[str, Any]) -> bytes:
+    """Indented JSON as UTF-8."""
+    return json.dumps(value, indent=2, ensure_ascii=False).encode()
+
+
+def _coco_image(number: int, image: StoredImage) -> dict[str, Any]:
+    height, width = image.size
+    return {"id": number, "file_name": image.name, "width": width, "height": height}
+
+
+def _coco_annotation(number: int, points: list[tuple[float, float]], scores: list[float] | None) -> dict[str, Any]:
+    extent = np.array(points)
+    low, high = extent.min(axis=0), extent.max(axis=0)
+    box = [round(float(value), 3) for value in (*low, *(high - low))]
+    flat = [value for x, y in points for value in (x, y, _VISIBLE)]
+    annotation = {"id": number, "image_id": number, "category_id": 1, "iscrowd": 0, "bbox": box}
+    annotation |= {"area": round(box[2] * box[3], 3), "keypoints": flat, "num_keypoints": len(points)}
+    return annotation if scores is None else {**annotation, "keypoint_scores": scores}

@@ -17,7 +17,7 @@ from simsc.coordinates import Size
 from simsc.matcher import DenseFlow, EncodedImage, Matcher, MatchResult
 from simsc.matching.features import Features
 from simsc.models.temperature import learns
-from simsc.web.failures import Busy, NotFound
+from simsc.web.schemas import Busy, NotFound
 from simsc.web.settings import Settings
 from simsc.web.store import ImageStore, StoredImage
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -9,15 +10,24 @@ from fastapi import APIRouter, Depends, File, Form, Request, Response, UploadFil
 from pydantic import Json
 
 from simsc._version import __version__
-from simsc.web import exports, schemas
-from simsc.web.answers import image_info, match_response
-from simsc.web.catalogue import describe
-from simsc.web.engine import Query
-from simsc.web.failures import WebError
-from simsc.web.samples import SAMPLES, THUMBNAIL, find_sample, scenes_of, shared_points
-from simsc.web.service import Service
-from simsc.web.store import StoredImage
-from simsc.web.uploads import clean_name, decode_upload
+from simsc.web import schemas
+from simsc.web.answers import (
+    WARP_SIDE,
+    image_info,
+    match_response,
+    reduced,
+    reduced_size,
+    shown_picture,
+    to_coco,
+    to_json,
+    to_picture,
+    warp_picture,
+)
+from simsc.web.catalogue import SAMPLES, THUMBNAIL, describe, find_sample, scenes_of, shared_points
+from simsc.web.engine import Engine, Opener, Query
+from simsc.web.schemas import WebError
+from simsc.web.settings import Settings
+from simsc.web.store import ImageStore, StoredImage, clean_name, decode_upload
 
 router = APIRouter(
     prefix="/api",
@@ -33,6 +43,21 @@ _REFUSED: dict[int | str, dict[str, Any]] = {
 }
 _PNG: dict[int | str, dict[str, Any]] = {200: {"content": {"image/png": {}}, "description": "A PNG file."}}
 _JPEG: dict[int | str, dict[str, Any]] = {200: {"content": {"image/jpeg": {}}, "description": "A JPEG file."}}
+
+
+@dataclass(frozen=True)
+class Service:
+    """Limits, images and models."""
+
+    settings: Settings
+    store: ImageStore
+    engine: Engine
+
+
+def build_service(settings: Settings, opener: Opener) -> Service:
+    """An empty store and an engine that loads models when they are first asked for."""
+    store = ImageStore(settings.max_images, settings.memory)
+    return Service(settings, store, Engine(settings, store, opener))
 
 
 def _service(request: Request) -> Service:
@@ -70,7 +95,7 @@ def upload(server: Server, file: ImageFile) -> schemas.ImageInfo:
 @router.get("/images/{image_id}", tags=["images"], responses={**_GONE, **_JPEG}, response_class=Response)
 def image(server: Server, image_id: str) -> Response:
     """The image as it was understood: turned upright, first frame, at most 1600 pixels wide or high."""
-    return Response(exports.shown_picture(server.store.get(image_id).pixels), media_type="image/jpeg")
+    return Response(shown_picture(server.store.get(image_id).pixels), media_type="image/jpeg")
 
 
 @router.delete("/images/{image_id}", tags=["images"], status_code=204, responses=_GONE)
@@ -95,7 +120,7 @@ def samples() -> list[schemas.SampleInfo]:
 def sample_picture(name: str, side: Literal["source", "target"]) -> Response:
     """A small picture of a sample."""
     scene = scenes_of(find_sample(name), THUMBNAIL)[side == "target"]
-    return Response(exports.shown_picture(scene.image), media_type="image/jpeg")
+    return Response(shown_picture(scene.image), media_type="image/jpeg")
 
 
 @router.post("/samples/{name}", tags=["samples"], status_code=201, responses=_GONE)
@@ -146,9 +171,9 @@ def match_images(
 def warp(server: Server, request: schemas.WarpRequest) -> Response:
     """The source laid over the target by the dense match, as PNG of the target's shape."""
     source, target = server.store.get(request.source), server.store.get(request.target)
-    sizes = [exports.reduced_size(each.size, exports.WARP_SIDE) for each in (source, target)]
+    sizes = [reduced_size(each.size, WARP_SIDE) for each in (source, target)]
     flow = server.engine.dense(source, target, _query(server, request), (sizes[0], sizes[1]))
-    picture = exports.warp_picture(flow, exports.reduced(source.pixels, exports.WARP_SIDE), request.consistent)
+    picture = warp_picture(flow, reduced(source.pixels, WARP_SIDE), request.consistent)
     return Response(picture, media_type="image/png")
 
 
@@ -158,11 +183,11 @@ def export(server: Server, form: schemas.ExportFormat, request: schemas.MatchReq
     pair = server.store.get(request.source), server.store.get(request.target)
     answer = _match(server, pair, request.points, _query(server, request))
     if form == "png":
-        return _attachment(exports.to_picture(answer, *pair), "image/png", "matches.png")
+        return _attachment(to_picture(answer, *pair), "image/png", "matches.png")
     if form == "coco":
-        return _attachment(exports.to_json(exports.to_coco(answer, *pair)), "application/json", "matches.coco.json")
+        return _attachment(to_json(to_coco(answer, *pair)), "application/json", "matches.coco.json")
     plain = {"names": [each.name for each in pair], **answer.model_dump(exclude={"matches": {"__all__": {"scores"}}})}
-    return _attachment(exports.to_json(plain), "application/json", "matches.json")
+    return _attachment(to_json(plain), "application/json", "matches.json")
 
 
 _SIDES = ("source", "target")

@@ -1,10 +1,12 @@
-"""What goes over the wire; the descriptions appear in ``/openapi.json``."""
+"""What goes over the wire: requests, answers and failures; the descriptions appear in ``/openapi.json``."""
 
 from __future__ import annotations
 
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
+
+from simsc.errors import SimscError
 
 MAX_POINTS = 500
 MAX_SCORED_POINTS = 64
@@ -133,3 +135,49 @@ class Problem(BaseModel):
 
     detail: str = Field(description="One sentence for a person.")
     code: str = Field(description="The kind of problem, for programs; `image-gone` means: upload again.")
+
+
+class WebError(SimscError):
+    """An answer other than success."""
+
+    status = 400
+    code = "bad-request"
+
+
+class ImageGone(WebError):
+    """The image was never uploaded, was deleted, or had to make room for newer ones; upload it again."""
+
+    status = 404
+    code = "image-gone"
+
+    def __init__(self, image_id: str) -> None:
+        super().__init__(f"image '{image_id}' is not here (any more); upload it again")
+        self.image_id = image_id
+
+
+class NotFound(WebError):
+    """No such sample, model or page."""
+
+    status = 404
+    code = "not-found"
+
+
+class TooLarge(WebError):
+    """More bytes or pixels than allowed."""
+
+    status = 413
+    code = "too-large"
+
+
+class NotAnImage(WebError):
+    """A file whose content is not of an allowed image type."""
+
+    status = 415
+    code = "not-an-image"
+
+
+class Busy(WebError):
+    """Too many requests at once."""
+
+    status = 503
+    code = "busy"
