@@ -21,6 +21,7 @@ class Server(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.cut, self.ranges, self.requested = 0, True, []
+        self.content, self.tag, self.knows_if_range, self.conditions = CONTENT, "", True, []
 
     @property
     def url(self) -> str:
@@ -31,27 +32,34 @@ class Handler(BaseHTTPRequestHandler):
     server: Server
 
     def do_GET(self) -> None:
-        asked = self.headers.get("Range")
+        asked, condition = self.headers.get("Range"), self.headers.get("If-Range")
         self.server.requested.append(asked)
+        self.server.conditions.append(condition)
         if self.path != "/file":
             self.send_error(404)
             return
         start = int(asked[6:-1]) if asked and self.server.ranges else 0
-        if start >= len(CONTENT):
+        if condition and self.server.knows_if_range and condition != self.server.tag:
+            start = 0
+        size = len(self.server.content)
+        if start >= size:
             self.refuse_range()
             return
         self.send_response(206 if start else 200)
         if start:
-            self.send_header("Content-Range", f"bytes {start}-{len(CONTENT) - 1}/{len(CONTENT)}")
-        self.send_header("Content-Length", str(len(CONTENT) - start))
+            self.send_header("Content-Range", f"bytes {start}-{size - 1}/{size}")
+        if self.server.tag:
+            self.send_header("ETag", self.server.tag)
+        self.send_header("Content-Length", str(size - start))
         self.end_headers()
         self.wfile.write(self.body(start))
 
     def body(self, start: int) -> bytes:
+        content = self.server.content
         if not self.server.cut:
-            return CONTENT[start:]
+            return content[start:]
         self.server.cut -= 1
-        return CONTENT[start : start + (len(CONTENT) - start) // 2]
+        return content[start : start + (len(content) - start) // 2]
 
     def refuse_range(self) -> None:
         self.send_response(416)
@@ -109,6 +117,31 @@ def test_broken_connections_are_resumed(server: Server, tmp_path: Path) -> None:
     download(server.url, tmp_path / "a", sha256=DIGEST, progress=False, wait=0)
     half = len(CONTENT) // 2
     assert server.requested == [None, f"bytes={half}-", f"bytes={half + half // 2}-"]
+
+
+@pytest.mark.parametrize("knows_if_range", [True, False])
+@pytest.mark.parametrize("changed", [True, False])
+def test_a_part_is_continued_only_if_the_file_is_still_the_same(
+    server: Server, tmp_path: Path, changed: bool, knows_if_range: bool
+) -> None:
+    server.cut, server.tag, server.knows_if_range = 1, '"one"', knows_if_range
+    with pytest.raises(DownloadError):
+        download(server.url, tmp_path / "a", progress=False, retries=0)
+    if changed:
+        server.content, server.tag = CONTENT[::-1], '"two"'
+    assert download(server.url, tmp_path / "a", progress=False).read_bytes() == server.content
+    assert server.conditions[1] == '"one"'
+    assert list(tmp_path.iterdir()) == [tmp_path / "a"]
+
+
+@pytest.mark.parametrize("tag", ["", 'W/"weak"'])
+def test_a_part_that_nothing_vouches_for_is_fetched_again(server: Server, tmp_path: Path, tag: str) -> None:
+    server.cut, server.tag = 1, tag
+    with pytest.raises(DownloadError):
+        download(server.url, tmp_path / "a", progress=False, retries=0)
+    server.content = CONTENT[::-1]
+    assert download(server.url, tmp_path / "a", progress=False).read_bytes() == server.content
+    assert server.requested == [None, None]
 
 
 def test_server_without_ranges_starts_over(server: Server, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from simsc.devices import pick_device
-from simsc.errors import SimscError
+from simsc.errors import ConfigError, SimscError
 
 Item = TypeVar("Item")
 
@@ -23,13 +23,18 @@ class PeerLostError(SimscError):
 
 
 @contextmanager
-def process_group(timeout_minutes: float = 30) -> Iterator[None]:
-    """Join the group that ``torchrun`` announced through the environment, if any, and leave it at the end."""
-    if int(os.environ.get("WORLD_SIZE", "1")) == 1 or dist.is_initialized():
+def process_group(device: str = "auto", timeout_minutes: float = 30) -> Iterator[None]:
+    """Join the group that ``torchrun`` announced through the environment, if any, and leave it at the end.
+
+    Processes talk by what suits ``device`` (a name of :func:`local_device`): NCCL between GPUs, else Gloo.
+    """
+    if _announced_size() == 1 or dist.is_initialized():
         yield
         return
-    backend = "nccl" if torch.cuda.is_available() else "gloo"
-    dist.init_process_group(backend, timeout=timedelta(minutes=timeout_minutes))
+    place = local_device(device)
+    if place.type == "cuda":
+        torch.cuda.set_device(place)  # what does not name its GPU, NCCL above all, uses this one
+    dist.init_process_group("nccl" if place.type == "cuda" else "gloo", timeout=timedelta(minutes=timeout_minutes))
     try:
         yield
     except RuntimeError as error:
@@ -78,7 +83,7 @@ def all_shares(items: Sequence[Item]) -> list[Sequence[Item]]:
 def sum_over_processes(tensor: Tensor) -> Tensor:
     """Sum of a tensor over all processes, on the CPU."""
     if world_size() > 1:
-        tensor = tensor.to(local_device(), copy=True)
+        tensor = tensor.to("cuda" if dist.get_backend() == "nccl" else "cpu", copy=True)
         dist.all_reduce(tensor)
     return tensor.cpu()
 
@@ -111,7 +116,25 @@ def barrier() -> None:
 
 
 def local_device(name: str = "auto") -> torch.device:
-    """The device of this process: ``auto`` takes CUDA, then Apple's if this process is alone, then the CPU."""
-    if name == "auto" and torch.cuda.is_available():
-        return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
-    return pick_device("cpu" if name == "auto" and world_size() > 1 else name)
+    """The device of this process.
+
+    ``auto`` takes CUDA, then Apple's if this process is alone, then the CPU. Of several GPUs each process of a machine
+    has its own, unless one is named, as ``cuda:1``.
+    """
+    if name == "auto":
+        alone = _announced_size() == 1 and world_size() == 1
+        name = "cuda" if torch.cuda.is_available() else "auto" if alone else "cpu"
+    if name != "cuda" or not torch.cuda.is_available():
+        return pick_device(name)
+    mine, there = int(os.environ.get("LOCAL_RANK", "0")), torch.cuda.device_count()
+    if mine >= there:
+        raise ConfigError(
+            f"process {mine + 1} of this machine has no GPU, for there are {there}; start at most {there} processes, "
+            "or give --device cpu"
+        )
+    return torch.device("cuda", mine)
+
+
+def _announced_size() -> int:
+    """Number of processes that were started together, whether or not they have met yet."""
+    return int(os.environ.get("WORLD_SIZE", "1"))

@@ -10,8 +10,9 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from email.message import Message
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 from simsc.errors import DownloadError
 from simsc.files import sha256 as file_sha256
@@ -36,7 +37,8 @@ def download(
     """Fetch ``url`` into ``path`` and return the path; a file that is already there and intact is kept.
 
     The data is collected in ``<path>.part``, which a later call continues, and renamed once it is complete
-    and verified: ``path`` never holds half a file.
+    and verified: ``path`` never holds half a file. A part is continued only if the server still has the same file
+    (``<path>.part.tag`` holds what the server called it) or the checksum will tell.
 
     Args:
         url: http, https or file address.
@@ -58,7 +60,8 @@ def download(
         if path.is_file() and _mismatch(path, sha256) is None:
             return path  # another process fetched it while we waited
         with _Reporter(path.name, progress) as report:
-            _fetch_with_retries(url, part, path, report, retries, wait)
+            _fetch_with_retries(_Transfer(url, part, sha256 is not None, report), path, retries, wait)
+        _tag_file(part).unlink(missing_ok=True)
         if found := _mismatch(part, sha256):
             part.unlink()  # resuming a wrong file would never make it right
             raise DownloadError(f"{url} is damaged or has changed: its SHA-256 is {found}, expected {sha256}")
@@ -81,49 +84,84 @@ def _alone(part: Path) -> Iterator[None]:
         finally:
             if part.exists() and part.stat().st_size == 0:
                 part.unlink()
+            if not part.exists():
+                _tag_file(part).unlink(missing_ok=True)
 
 
-def _fetch_with_retries(url: str, part: Path, path: Path, report: Progress, retries: int, wait: float) -> None:
+class _Transfer(NamedTuple):
+    """What is fetched where; ``verified`` says that the finished file will be compared with a checksum."""
+
+    url: str
+    part: Path
+    verified: bool
+    report: Progress
+
+
+def _fetch_with_retries(transfer: _Transfer, path: Path, retries: int, wait: float) -> None:
     for attempt in range(retries + 1):
         try:
-            return _fetch(url, part, report)
+            return _fetch(transfer)
         except (OSError, http.client.HTTPException) as error:
             if _is_final(error) or attempt == retries:
                 raise DownloadError(
-                    f"cannot download {url} ({_reason(error)}); fetch it by hand and put it at {path}"
+                    f"cannot download {transfer.url} ({_reason(error)}); fetch it by hand and put it at {path}"
                 ) from error
             time.sleep(wait * 2**attempt)
     return None
 
 
-def _fetch(url: str, part: Path, report: Progress) -> None:
-    """Append what is missing to ``part``; starts over if the server does not continue."""
-    done = part.stat().st_size if part.exists() else 0
+def _fetch(transfer: _Transfer) -> None:
+    """Append what is missing to the part; starts over if the server does not continue, or has another file by now."""
+    url, part, verified, report = transfer
+    tag = _read_tag(part)
+    done = part.stat().st_size if part.exists() and (tag or verified) else 0
     # Compressed transfer would make byte ranges and sizes meaningless.
     request = urllib.request.Request(url, headers={"User-Agent": "simsc", "Accept-Encoding": "identity"})
     if done:
         request.add_header("Range", f"bytes={done}-")
+    if done and tag:
+        request.add_header("If-Range", tag)
     try:
         response = urllib.request.urlopen(request, timeout=_TIMEOUT)
     except urllib.error.HTTPError as error:
         if error.code == 416 and done:  # nothing left to send, or a stale part: the server's size tells which
-            return _finish_or_restart(url, part, report, error, done)
+            return _finish_or_restart(transfer, error, done)
         raise
     with response:
         continues = done > 0 and _starts_at(response.headers.get("Content-Range"), done)
+        if continues and tag and _tag(response.headers) not in (None, tag):
+            part.unlink()  # the server does not know If-Range
+            return _fetch(transfer)
         start = done if continues else 0
         length = response.headers.get("Content-Length")
         total = start + int(length) if length is not None else None
+        if not continues:
+            _tag_file(part).write_text(_tag(response.headers) or "", encoding="utf-8")
         with part.open("ab" if continues else "wb") as stream:
             _copy(response, stream, start, total, report)
     return None
 
 
-def _finish_or_restart(url: str, part: Path, report: Progress, error: urllib.error.HTTPError, done: int) -> None:
+def _finish_or_restart(transfer: _Transfer, error: urllib.error.HTTPError, done: int) -> None:
     if (error.headers.get("Content-Range") or "").endswith(f"/{done}"):
-        return report(done, done)
-    part.unlink()
-    return _fetch(url, part, report)
+        return transfer.report(done, done)
+    transfer.part.unlink()
+    return _fetch(transfer)
+
+
+def _tag(headers: Message) -> str | None:
+    """What the server calls this version of a file: its strong entity tag, or when it last changed."""
+    tag: str | None = headers.get("ETag")
+    return tag if tag and not tag.startswith("W/") else headers.get("Last-Modified")
+
+
+def _tag_file(part: Path) -> Path:
+    return part.with_name(part.name + ".tag")
+
+
+def _read_tag(part: Path) -> str | None:
+    file = _tag_file(part)
+    return file.read_text(encoding="utf-8") or None if file.is_file() and part.exists() else None
 
 
 def _copy(source: IO[bytes], target: IO[bytes], done: int, total: int | None, report: Progress) -> None:

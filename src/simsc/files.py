@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,14 +35,11 @@ def atomic_path(path: str | Path, durable: bool = True) -> Iterator[Path]:
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}.", suffix=path.suffix)
-    os.close(handle)
-    temporary = Path(name)
+    temporary = _new_file(path)
     try:
         yield temporary
         if durable:
             _flush_to_disk(temporary)
-        temporary.chmod(0o666 & ~_umask())  # mkstemp makes files private; these are ordinary ones
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
@@ -68,12 +65,21 @@ def sha256(path: str | Path) -> str:
     return digest.hexdigest()
 
 
+def _new_file(path: Path) -> Path:
+    """An empty file beside ``path`` that nobody else has, with the permissions that the system gives any new file.
+
+    ``tempfile`` would make it private, and the umask that says what is usual can only be read by setting it, which
+    files that other threads make at that moment would suffer from.
+    """
+    while True:
+        temporary = path.with_name(f".{path.stem}.{secrets.token_hex(6)}{path.suffix}")
+        try:
+            temporary.touch(exist_ok=False)
+        except FileExistsError:
+            continue
+        return temporary
+
+
 def _flush_to_disk(path: Path) -> None:
     with path.open("rb") as stream:
         os.fsync(stream.fileno())
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -191,6 +191,13 @@ def test_a_cache_on_disk_tells_mirrored_images_and_input_sizes_apart(model: SimS
     assert len(list(tmp_path.rglob("*.safetensors"))) == 4
 
 
+def test_a_cache_does_not_wait_for_the_disk(model: SimSC, tiny_pairs, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr("os.fsync", lambda _: pytest.fail("a state that can be computed again was waited for"))
+    cache = TrunkCache("float32", tmp_path, "f")
+    ImageEncoder(model, find_protocol("paper-256", 64), cache).states([tiny_pairs[0].source])
+    assert tiny_pairs[0].source in cache
+
+
 def test_a_cache_knows_its_limits(model: SimSC, tmp_path: Path) -> None:
     assert choose_cache("auto", "float32", model, 64, 10, tmp_path).folder is None
     assert choose_cache("auto", "float32", model, 64, 10**9, tmp_path).folder is not None

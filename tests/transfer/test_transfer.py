@@ -14,9 +14,10 @@ from PIL import Image
 from simsc.errors import ConfigError, DataError
 from simsc.matcher import Matcher
 from simsc.transfer import Instance, read_instances, transfer
+from simsc.transfer.formats import Labelled
 from simsc.transfer.instances import mask_to_runs, runs_to_mask
 from simsc.transfer.move import box_points, move_box
-from simsc.transfer.run import find_images
+from simsc.transfer.run import Journal, find_images
 
 SHIFT = (-48, -32)  # where a pixel of the source lies in the target, see `scene`
 KEYPOINTS = {"nose": [103.5, 87.5], "ear": [151.5, 119.5]}
@@ -98,6 +99,23 @@ def test_an_interrupted_transfer_goes_on_where_it_stopped(matcher, scene):
     outcome = run(matcher, scene)
     assert (outcome.done, outcome.resumed, outcome.failed) == (2, 1, {})
     assert not journal.exists()
+
+
+def test_a_journal_survives_a_process_that_is_stopped_while_it_is_rewritten(tmp_path, monkeypatch):
+    path = tmp_path / "journal.jsonl"
+    with Journal(path, {"a": 1}) as journal:
+        for name in ("one.png", "two.png"):
+            journal.add(Labelled(name, (4, 5), []))
+
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("simsc.transfer.run._to_dict", stopped)
+        with pytest.raises(KeyboardInterrupt), Journal(path, {"a": 1}):
+            pass
+    with Journal(path, {"a": 1}) as journal:
+        assert list(journal.done) == ["one.png", "two.png"]
 
 
 def test_a_journal_of_other_settings_is_refused(matcher, scene):

@@ -50,7 +50,7 @@ def evaluate(
         settings.pop("beta_eval", None)
     settings.update({k: v for k, v in (("localizer", localizer), ("beta_eval", beta_eval)) if v is not None})
     _check_names(protocol, data, localizer)
-    with distributed.process_group():
+    with distributed.process_group(device):
         network = load_for_evaluation(model, temperature, device)
         with _progress(distributed.is_main()) as progress:
             result, found = evaluate_model(

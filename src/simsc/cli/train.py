@@ -48,7 +48,7 @@ def train(
     from simsc.training.report import write_curves
     from simsc.training.trainer import Trainer
 
-    with distributed.process_group():
+    with distributed.process_group(device):
         listener = training_listener(folder, distributed.is_main(), tensorboard)
         with listener:
             Trainer(config, folder, root=root, device=device, resume=resume, listener=listener).run()

@@ -45,7 +45,7 @@ class TrunkCache:
             return
         from safetensors.torch import save_file
 
-        with atomic_path(self._file(ref)) as temporary:
+        with atomic_path(self._file(ref), durable=False) as temporary:
             save_file({str(part): tensor for part, tensor in enumerate(kept)}, temporary)
 
     def get(self, refs: Sequence[ImageRef]) -> State:

@@ -13,6 +13,7 @@ import numpy as np
 from PIL import Image
 
 from simsc.errors import ConfigError, DataError, SimscError, unknown_name
+from simsc.files import write_text
 from simsc.files import sha256, write_json
 from simsc.images import read_image
 from simsc.matcher import Matcher
@@ -43,11 +44,10 @@ class Journal:
         lines = _whole_lines(self.path)
         if lines:
             self._read(lines)
-        # Writing what was read drops a line that was cut off when the process was stopped.
-        self._stream = self.path.open("w", encoding="utf-8")
-        self._write(self.settings)
-        for item in self.done.values():
-            self._write(_to_dict(item))
+        # Writing what was read drops a line that was cut off when the process was stopped; as a whole, for a process
+        # that is stopped while it writes must not lose what was done before.
+        write_text(self.path, "".join(_line(each) for each in (self.settings, *map(_to_dict, self.done.values()))))
+        self._stream = self.path.open("a", encoding="utf-8")
         return self
 
     def __exit__(
@@ -63,7 +63,7 @@ class Journal:
 
     def _write(self, value: dict[str, Any]) -> None:
         assert self._stream is not None
-        self._stream.write(json.dumps(value, ensure_ascii=False) + "\n")
+        self._stream.write(_line(value))
         self._stream.flush()
 
     def _read(self, lines: list[dict[str, Any]]) -> None:
@@ -75,6 +75,10 @@ class Journal:
             )
         for line in lines[1:]:
             self.done[line["image"]] = _from_dict(line)
+
+
+def _line(value: dict[str, Any]) -> str:
+    return json.dumps(value, ensure_ascii=False) + "\n"
 
 
 def _whole_lines(path: Path) -> list[dict[str, Any]]:
