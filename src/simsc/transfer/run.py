@@ -13,8 +13,7 @@ import numpy as np
 from PIL import Image
 
 from simsc.errors import ConfigError, DataError, SimscError, unknown_name
-from simsc.files import write_text
-from simsc.files import sha256, write_json
+from simsc.files import sha256, write_json, write_text
 from simsc.images import read_image
 from simsc.matcher import Matcher
 from simsc.transfer.formats import Labelled, read_instances, to_coco, to_labelme
