@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from simsc.data import download as module
-from simsc.data.catalog import DATASETS, Source
+from simsc.data.catalog import Source
 from simsc.data.download import download_dataset
+from simsc.data.readers.pfpascal import PFPascal
 from simsc.errors import DataError, DownloadError
 
 
@@ -94,7 +95,7 @@ def offered(server: Server, pfpascal: Path, monkeypatch: pytest.MonkeyPatch) -> 
         Source(server.url("/lists.zip"), "lists.zip", missing="put the lists into image_pairs"),
     )
     counts = {"train": (3, 6), "val": (1, 3), "test": (2, 5), "clean": (1, 3)}
-    monkeypatch.setitem(DATASETS, "pfpascal", replace(DATASETS["pfpascal"], sources=sources, counts=counts))
+    monkeypatch.setattr(PFPascal, "info", replace(PFPascal.info, sources=sources, counts=counts))
     return server
 
 
@@ -132,18 +133,18 @@ def test_interrupted_download_is_continued_by_the_next_call(offered: Server, tmp
 
 
 def test_wrong_checksum(offered: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    info = DATASETS["pfpascal"]
+    info = PFPascal.info
     wrong = (replace(info.sources[0], sha256="0" * 64),)
-    monkeypatch.setitem(DATASETS, "pfpascal", replace(info, sources=wrong))
+    monkeypatch.setattr(PFPascal, "info", replace(info, sources=wrong))
     with pytest.raises(DownloadError, match="SHA-256"):
         download_dataset("pfpascal", tmp_path / "new", say=lambda _: None)
     assert not (tmp_path / "new/PF-dataset-PASCAL").exists()
 
 
 def test_right_checksum(offered: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    info = DATASETS["pfpascal"]
+    info = PFPascal.info
     right = replace(info.sources[0], sha256=hashlib.sha256(offered.files["/data.zip"]).hexdigest())
-    monkeypatch.setitem(DATASETS, "pfpascal", replace(info, sources=(right,)))
+    monkeypatch.setattr(PFPascal, "info", replace(info, sources=(right,)))
     said: list[str] = []
     assert download_dataset("pfpascal", tmp_path / "new", say=said.append)[0].verified
     assert not any("no SHA-256" in line for line in said)
@@ -192,8 +193,8 @@ def test_command_counts_what_arrived(offered: Server, tmp_path: Path, monkeypatc
     result = CliRunner().invoke(app, ["download", "pfpascal", "--root", str(tmp_path / "new")])
     assert result.exit_code == 0, result.output
     assert "no problems found" in result.output
-    info = DATASETS["pfpascal"]
-    monkeypatch.setitem(DATASETS, "pfpascal", replace(info, counts={"train": (4, 6)}))
+    info = PFPascal.info
+    monkeypatch.setattr(PFPascal, "info", replace(info, counts={"train": (4, 6)}))
     result = CliRunner().invoke(app, ["download", "pfpascal", "--root", str(tmp_path / "new")])
     assert result.exit_code == 1
     assert "train: 3 pairs, expected 4" in result.output

@@ -68,7 +68,7 @@ def test_real_pfpascal_list_equals_the_annotations() -> None:
     root = real_root("pfpascal")
     reader = _Reader(root)
     for pair in load_pairs("pfpascal", root, "test"):
-        annotated = reader._annotation(pair.category, Path(pair.source.key).name).points
+        annotated = reader.annotated(pair.category, Path(pair.source.key).name).points
         assert abs(annotated[[int(name) for name in pair.point_names]] - pair.source_points).max() < 0.02
 
 
@@ -126,7 +126,7 @@ def test_scenes_are_dispatched() -> None:
 
 
 def test_every_data_set_says_how_to_get_it() -> None:
-    for info in DATASETS.values():
+    for info in (dataset.info for _, dataset in DATASETS.items()):
         assert info.sources or info.by_hand, info.name
         assert set(info.counts) <= set(info.splits)
         assert all(source.url.startswith("https://") and source.missing for source in info.sources)

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from simsc.data.sources import load_pairs
+from simsc.data.pairing import draw_pairs
+from simsc.data.records import Annotated, ImageRef
+from simsc.data.sources import load_objects, load_pairs
 from simsc.errors import DataError
 
 DOCS = Path(__file__).parents[2] / "docs/data.md"
@@ -183,8 +185,6 @@ def test_bad_coco(images: Path, place: tuple[Any, ...], value: Any, words: str) 
 
 
 def test_coco_draws_a_limited_number_by_seed(images: Path) -> None:
-    from simsc.data.readers.coco import read_pairs
-
     content = json.loads(example("json", "coco"))
     for number in range(8):
         Image.new("RGB", (100, 80)).save(images / f"images/{number}.png")
@@ -193,9 +193,24 @@ def test_coco_draws_a_limited_number_by_seed(images: Path) -> None:
             {"id": 100 + number, "image_id": 100 + number, "category_id": 7, "keypoints": [1, 1, 2] * 3}
         )
     (images / "test.json").write_text(json.dumps(content))
-    assert len(read_pairs(images, "test")) == 10 * 9 // 2
-    drawn = [read_pairs(images, "test", pairs_per_category=5, seed=seed) for seed in (1, 1, 2)]
+    assert len(load_pairs("coco", images)) == 10 * 9 // 2
+    objects = load_objects("coco", images)
+    assert len(objects) == 10
+    drawn = [draw_pairs(objects, 5, seed=seed) for seed in (1, 1, 2)]
     names = [[pair.name for pair in pairs] for pairs in drawn]
     assert names[0] == names[1] != names[2]
     assert len(set(names[0])) == 5
     assert all(np.isfinite(pair.source_points).all() for pair in drawn[0])
+
+
+def test_pairs_of_ten_thousand_objects_are_drawn_without_listing_them() -> None:
+    point, present = np.zeros((1, 2)), np.ones(1, dtype=bool)
+    objects = [Annotated(str(n), "c", ImageRef(str(n), (8, 8)), point, present) for n in range(10_000)]
+    first, second = draw_pairs(objects, 50), draw_pairs(objects, 50)
+    assert [pair.name for pair in first] == [pair.name for pair in second]
+    assert len({frozenset((pair.source.key, pair.target.key)) for pair in first}) == 50
+
+
+def test_a_list_of_pairs_has_no_objects(images: Path) -> None:
+    with pytest.raises(DataError, match="group=2, or key-points in COCO format"):
+        load_objects("pairs", write_pairs(images, one_pair([[1, 1]], [[2, 2]])))

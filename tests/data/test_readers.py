@@ -10,8 +10,9 @@ import pytest
 import scipy.io
 from PIL import Image
 
-from simsc.data.records import Pair
-from simsc.data.sources import load_pairs
+from simsc.data.pairing import draw_pairs
+from simsc.data.records import Pair, View
+from simsc.data.sources import load_objects, load_pairs
 from simsc.errors import DataError
 
 
@@ -70,6 +71,16 @@ class TestPFPascal:
             assert (formed.source, formed.target, formed.point_names) == (pair.source, pair.target, pair.point_names)
             np.testing.assert_array_equal(formed.source_points, pair.source_points)
             np.testing.assert_array_equal(formed.target_points, pair.target_points)
+
+    def test_objects_are_the_images_of_the_list(self, pfpascal: Path) -> None:
+        a, b = load_objects("pfpascal", pfpascal, "train")
+        assert [one.name for one in (a, b)] == ["a", "b"]
+        assert b.present.tolist() == [True, False, True]
+        assert b.points[2].tolist() == [30, 40]
+        mirrored = load_objects("pfpascal", pfpascal, "train-all")[2:]
+        assert [one.image.key for one in mirrored] == ["JPEGImages/a|flip", "JPEGImages/b|flip"]
+        assert mirrored[1].points[2].tolist() == [69, 40]
+        assert [one.name for one in load_objects("pfpascal", pfpascal, "clean")] == ["a", "c"]
 
     def test_other_layout(self, pfpascal: Path) -> None:
         expected = points(load_pairs("pfpascal", pfpascal, "train")[0])
@@ -177,6 +188,17 @@ class TestSPair:
         assert first.target_box is not None
         assert first.target_box.tolist() == [1, 2, 51, 62]
 
+    def test_objects_keep_their_viewpoint(self, spair: Path) -> None:
+        path = spair / "ImageAnnotation/cat/a.json"
+        facts = {"azimuth_id": 3, "pose": "Left", "truncated": 1, "occluded": 0}
+        path.write_text(json.dumps(json.loads(path.read_text()) | facts))
+        first, second, third = load_objects("spair", spair, "test")
+        assert first.view == View(3, "Left", truncated=True, occluded=False)
+        assert second.view == View()
+        assert [one.name for one in (first, second, third)] == ["a", "b", "c"]
+        assert np.flatnonzero(second.present).tolist() == [0, 2, 10, 11]
+        assert load_pairs("spair", spair, "test")[0].source_view == first.view
+
     def test_pair_annotation_comes_first(self, spair: Path) -> None:
         content = {"src_imsize": [100, 80, 3], "trg_imsize": [100, 80, 3], "kps_ids": ["2"]}
         content |= {"src_kps": [[4, 4]], "trg_kps": [[6, 7]], "src_bndbox": [0, 0, 9, 9], "trg_bndbox": [1, 1, 8, 8]}
@@ -265,9 +287,8 @@ class TestCUB:
         assert pair.source_points[0].tolist() == [first + numbers[0], first]
 
     def test_seed_and_number(self, cub: Path) -> None:
-        from simsc.data.readers.cub import read_pairs
-
-        draws = [[pair.name for pair in read_pairs(cub, "train", pairs_per_species=4, seed=seed)] for seed in (0, 0, 1)]
+        birds = load_objects("cub", cub, "train")
+        draws = [[pair.name for pair in draw_pairs(birds, 4, seed)] for seed in (0, 0, 1)]
         assert draws[0] == draws[1] != draws[2]
         assert len(draws[0]) == 4
 

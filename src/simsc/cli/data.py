@@ -34,7 +34,7 @@ def list_datasets(as_json: AsJson = False) -> None:
             "found": _place(info.name),
             "terms": info.licence,
         }
-        for info in DATASETS.values()
+        for info in (dataset.info for _, dataset in DATASETS.items())
     ]
     if as_json:
         return _print_json(rows)
@@ -110,7 +110,7 @@ def _place(name: str) -> str | None:
     from simsc.data.locate import find_root
     from simsc.errors import DataError
 
-    if name == "scenes":
+    if dataset_info(name).drawn:
         return "drawn on demand"
     try:
         return str(find_root(dataset_info(name)))

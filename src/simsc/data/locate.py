@@ -16,7 +16,9 @@ def find_root(info: DatasetInfo, root: Path | str | None = None) -> Path:
         info: the data set; one of its ``markers`` exists in its folder.
         root: the data set's folder or its parent; ``None`` means the cache, then the shared folder.
     """
-    if not info.markers:
+    if info.drawn:
+        return Path()
+    if info.own:
         return _own_file(info, root)
     candidates = _candidates(info, root)
     for candidate in candidates:

@@ -1,14 +1,14 @@
-"""The record types that every data set is read into: an image, and an annotated pair of images."""
+"""The records of every data set: an image, an object with named points in it, and a pair of such objects."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
-from simsc.coordinates import Size
+from simsc.coordinates import Size, flip_boxes, flip_points
 from simsc.errors import DataError
 
 
@@ -49,6 +49,58 @@ class ImageRef:
 
 
 @dataclass(frozen=True)
+class View:
+    """How an object is seen, as far as its annotation says.
+
+    Attributes:
+        azimuth: number of the sector it is seen from, 0 to 7 in SPair-71k.
+        pose: the annotators' word for it, for example ``Left``.
+        truncated: whether a part lies outside the image.
+        occluded: whether something stands before it.
+    """
+
+    azimuth: int | None = None
+    pose: str | None = None
+    truncated: bool | None = None
+    occluded: bool | None = None
+
+
+@dataclass(frozen=True)
+class Annotated:
+    """An object in an image with its named points: the unit of data, of which pairs are formed.
+
+    Attributes:
+        name: unique within its category.
+        category: what it is; key-points of a category are numbered alike in all its objects.
+        image: where it is.
+        points: ``(K, 2)`` float64 xy, one row per key-point of the category; what an absent row holds is undefined.
+        present: ``(K,)`` bool, which rows are annotated.
+        box: ``(4,)`` x0, y0, x1, y1, if annotated.
+        point_names: ``K`` names of the points; their numbers where they have none.
+        view: how it is seen, if annotated.
+    """
+
+    name: str
+    category: str
+    image: ImageRef
+    points: np.ndarray
+    present: np.ndarray
+    box: np.ndarray | None = None
+    point_names: tuple[str, ...] = ()
+    view: View | None = None
+
+    def mirrored(self) -> Annotated:
+        """The same object seen in a mirror; its image carries ``|flip`` in its key."""
+        width = self.image.size[1]
+        return replace(
+            self,
+            image=replace(self.image, key=f"{self.image.key}|flip", flip=not self.image.flip),
+            points=flip_points(self.points, width),
+            box=None if self.box is None else flip_boxes(self.box, width),
+        )
+
+
+@dataclass(frozen=True)
 class Pair:
     """Two images of the same kind of thing and the points that correspond.
 
@@ -61,6 +113,7 @@ class Pair:
         source_points, target_points: ``(n, 2)`` float64; row i of one corresponds to row i of the other.
         source_box, target_box: ``(4,)`` x0, y0, x1, y1 of the object, if annotated.
         point_names: ``n`` names or ids of the points, if annotated.
+        source_view, target_view: how each object is seen, if annotated.
     """
 
     name: str
@@ -72,6 +125,8 @@ class Pair:
     source_box: np.ndarray | None = None
     target_box: np.ndarray | None = None
     point_names: tuple[str, ...] = ()
+    source_view: View | None = None
+    target_view: View | None = None
 
     def __post_init__(self) -> None:
         for side in ("source", "target"):
@@ -103,12 +158,45 @@ class Pair:
             source_box=self.target_box,
             target_box=self.source_box,
             point_names=self.point_names,
+            source_view=self.target_view,
+            target_view=self.source_view,
         )
+
+
+def common_points(source: Annotated, target: Annotated) -> np.ndarray:
+    """Numbers ``(n,)`` of the key-points that two objects of a category both have."""
+    count = min(len(source.present), len(target.present))
+    found: np.ndarray = np.flatnonzero(source.present[:count] & target.present[:count])
+    return found
+
+
+def pair_of(source: Annotated, target: Annotated, name: str | None = None) -> Pair:
+    """The pair of two objects of a category, with the key-points that both have."""
+    common = common_points(source, target)
+    names = source.point_names
+    return Pair(
+        name=name or f"{source.category}/{source.name}-{target.name}",
+        category=source.category,
+        source=source.image,
+        target=target.image,
+        source_points=source.points[common],
+        target_points=target.points[common],
+        source_box=source.box,
+        target_box=target.box,
+        point_names=tuple(names[index] if names else str(index) for index in common.tolist()),
+        source_view=source.view,
+        target_view=target.view,
+    )
 
 
 def count_points(pairs: Sequence[Pair]) -> int:
     """Total number of corresponding points."""
     return sum(len(pair.source_points) for pair in pairs)
+
+
+def unique_images(pairs: Sequence[Pair]) -> list[ImageRef]:
+    """The images of some pairs, each once."""
+    return list({ref.key: ref for pair in pairs for ref in (pair.source, pair.target)}.values())
 
 
 def _check_points(points: np.ndarray, where: str) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import permutations
+from pathlib import Path
 
 import numpy as np
 
-from simsc.data.records import ImageRef, Pair
+from simsc.data.catalog import Dataset, DatasetInfo
+from simsc.data.records import Annotated, ImageRef, Pair, common_points, pair_of
 from simsc.errors import DataError, unknown_name
 from simsc.scenes.looks import Draws
 from simsc.scenes.scene import CATEGORIES, POINT_NAMES, SPLITS, render_scene, scene_geometry
@@ -73,18 +75,39 @@ def _category_pairs(category: str, split: str, images: int, wanted: int, size: i
 
 
 def _pair(category: str, split: str, source: int, target: int, size: int) -> Pair | None:
-    first, second = (scene_geometry(category, index, split, size) for index in (source, target))
-    shared = first.visible & second.visible
-    if shared.sum() < MIN_SHARED_POINTS:
-        return None
-    return Pair(
-        name=f"{category}/{source:04d}-{target:04d}",
-        category=category,
-        source=image_ref(category, source, split, size),
-        target=image_ref(category, target, split, size),
-        source_points=first.points[shared],
-        target_points=second.points[shared],
-        source_box=first.box.copy(),
-        target_box=second.box.copy(),
-        point_names=tuple(np.array(POINT_NAMES[category])[shared].tolist()),
+    first, second = (annotated(category, index, split, size) for index in (source, target))
+    return pair_of(first, second) if len(common_points(first, second)) >= MIN_SHARED_POINTS else None
+
+
+def annotated(category: str, index: int, split: str, size: int = 256) -> Annotated:
+    """The object of a scene with its key-points, the visible ones present."""
+    geometry = scene_geometry(category, index, split, size)
+    image = image_ref(category, index, split, size)
+    names = POINT_NAMES[category]
+    return Annotated(f"{index:04d}", category, image, geometry.points, geometry.visible, geometry.box.copy(), names)
+
+
+class Scenes(Dataset):
+    """The procedural scenes as a data set, with a list of pairs that never changes."""
+
+    info = DatasetInfo(
+        name="scenes",
+        title="Procedural scenes",
+        splits=("train", "val", "test"),
+        threshold="img",
+        drawn=True,
+        licence="part of this project",
+        by_hand="nothing to download: the scenes are drawn on demand",
     )
+    listed = True
+
+    def objects(self, root: Path, split: str) -> list[Annotated]:  # noqa: ARG002 - there are no files
+        """The pictures that the pairs of a split are drawn from."""
+        return [annotated(name, index, split) for name in CATEGORIES for index in range(IMAGES_PER_CATEGORY[split])]
+
+    def pairs(self, root: Path, split: str) -> list[Pair]:  # noqa: ARG002 - there are no files
+        """See :func:`load_pairs`."""
+        return load_pairs(split)
+
+
+SCENES = Scenes()

@@ -7,14 +7,15 @@ left, top, width, height. Images are at the same place below ``JPEGImages``.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from simsc.data.pairing import Annotated, pair_of
-from simsc.data.readers.building import ImageFolder
+from simsc.data.catalog import Dataset, DatasetInfo
+from simsc.data.readers.building import ImageFolder, inside
 from simsc.data.readers.coco import box_of, keypoints_of
 from simsc.data.readers.reading import read_json, typed_field
-from simsc.data.records import Pair
+from simsc.data.records import Annotated, Pair, pair_of
 from simsc.errors import DataError
 
 _FOLDERS = {
@@ -33,31 +34,75 @@ POINT_NAMES = (
 )
 
 
-def read_pairs(root: Path, split: str) -> list[Pair]:
-    """All pairs of a split, in the order of their file names."""
+class AP10K(Dataset):
+    """Animals of many species; pairs within a species, across species and across families."""
+
+    info = DatasetInfo(
+        name="ap10k",
+        title="AP-10K pairs",
+        splits=(
+            *("train", "val", "test", "val-cross-species", "test-cross-species"),
+            *("val-cross-family", "test-cross-family"),
+        ),
+        threshold="bbox",
+        folders=("ap10k", "ap-10k"),
+        markers=("PairAnnotation", "ImageAnnotation"),
+        licence="see the AP-10K repository",
+        citation="Yu et al.: AP-10K: A Benchmark for Animal Pose Estimation in the Wild. NeurIPS 2021 (images); "
+        "Zhang et al.: Telling Left from Right. CVPR 2024 (pairs)",
+        homepage="https://github.com/AlexTheBad/AP-10K",
+        by_hand="download the AP-10K archive linked on https://github.com/AlexTheBad/AP-10K (Google Drive), run the "
+        "notebook prepare_ap10k.ipynb of https://github.com/Junyi42/GeoAware-SC on it, and give the resulting "
+        "folder ap-10k as --root",
+    )
+    listed = True
+
+    def objects(self, root: Path, split: str) -> list[Annotated]:
+        """The animals of a split's pairs."""
+        reader, found = _Reader(root), dict[tuple[str, str], Annotated]()
+        for path in _pair_files(root, split):
+            for one in reader.ends(path):
+                found.setdefault((one.category, one.image.key), one)
+        return list(found.values())
+
+    def pairs(self, root: Path, split: str) -> list[Pair]:
+        """All pairs of a split, in the order of their file names."""
+        reader = _Reader(root)
+        return [pair_of(*reader.ends(path)) for path in _pair_files(root, split)]
+
+
+AP10K_PAIRS = AP10K()
+
+
+def _pair_files(root: Path, split: str) -> list[Path]:
     folder = root / "PairAnnotation" / _FOLDERS[split]
     if not folder.is_dir():
         raise DataError(
             f"{folder}: the pairs of AP-10K are missing; they are made by the notebook prepare_ap10k.ipynb "
             "of the GeoAware-SC repository and are not part of the AP-10K archive"
         )
-    reader = _Reader(root)
-    return [reader.pair(path) for path in sorted(folder.glob("*.json"))]
+    return sorted(folder.glob("*.json"))
 
 
 class _Reader:
+    """Reads each annotation once."""
+
     def __init__(self, root: Path) -> None:
         self.root = root
         self.images = ImageFolder(root)
         self._objects: dict[str, Annotated] = {}
 
-    def pair(self, path: Path) -> Pair:
+    def ends(self, path: Path) -> tuple[Annotated, Annotated]:
+        """Source and target of a pair's file."""
         content = read_json(path)
         category = path.stem.partition(":")[2]
         if not category:
             raise DataError(f"{path}: the file name must end in ':<category>.json'")
-        source, target = (self._object(content, field, path) for field in ("src_json_path", "trg_json_path"))
-        return pair_of(category, source, target, POINT_NAMES)
+        source, target = (
+            replace(self._object(content, field, path), category=category)
+            for field in ("src_json_path", "trg_json_path")
+        )
+        return source, target
 
     def _object(self, content: Any, field: str, path: Path) -> Annotated:
         listed = typed_field(content, field, str, path)
@@ -72,4 +117,6 @@ class _Reader:
         content = read_json(path)
         points, present = keypoints_of(content, len(POINT_NAMES), str(path))
         image = self.images.ref((self.root / "JPEGImages" / place).with_suffix(".jpg"))
-        return Annotated(place.stem, image, points, present, box_of(content, str(path)))
+        inside(points[present], image.size, f"{path}: keypoints")
+        species = place.parent.name
+        return Annotated(place.stem, species, image, points, present, box_of(content, str(path)), POINT_NAMES)

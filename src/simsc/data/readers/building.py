@@ -1,16 +1,15 @@
-"""What all readers build: images with their sizes, sides with checked points, pairs with unique names."""
+"""What all readers build: images with their sizes, points that lie in them, pairs with unique names."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from simsc.coordinates import Size, flip_boxes, flip_points
-from simsc.data.records import ImageRef, Pair
+from simsc.coordinates import Size
+from simsc.data.records import ImageRef
 from simsc.errors import DataError
 from simsc.images import image_size
 
@@ -51,8 +50,8 @@ class ImageFolder:
         return ImageRef(key.as_posix(), size or self.size(path), path)
 
 
-def check_inside(points: np.ndarray, size: Size, where: str, slack: float = OFFICIAL_SLACK) -> None:
-    """Refuse points ``(n, 2)`` that are not finite or lie far outside an image of ``size``.
+def inside(points: np.ndarray, size: Size, where: str, slack: float = OFFICIAL_SLACK) -> np.ndarray:
+    """The points ``(n, 2)``; refuses one that is not finite or lies far outside an image of ``size``.
 
     Annotations lie a hair outside now and then; those points are kept as they are. Only a point more than
     ``slack`` times the longer side away from the image is refused.
@@ -64,48 +63,7 @@ def check_inside(points: np.ndarray, size: Size, where: str, slack: float = OFFI
         index = int(np.flatnonzero(bad)[0])
         x, y = points[index]
         raise DataError(f"{where}: point {index} at x={x:g}, y={y:g} is not in the image of {size[1]}x{size[0]} pixels")
-
-
-@dataclass(frozen=True)
-class Side:
-    """One image of a pair with its points ``(n, 2)`` and its box."""
-
-    image: ImageRef
-    points: np.ndarray
-    box: np.ndarray | None = None
-
-    def mirrored(self) -> Side:
-        """The same side seen in a mirror; its image carries ``|flip`` in its key."""
-        width = self.image.size[1]
-        return Side(
-            image=replace(self.image, key=f"{self.image.key}|flip", flip=True),
-            points=flip_points(self.points, width),
-            box=None if self.box is None else flip_boxes(self.box, width),
-        )
-
-
-def make_pair(
-    name: str,
-    category: str,
-    source: Side,
-    target: Side,
-    point_names: tuple[str, ...] = (),
-    slack: float = OFFICIAL_SLACK,
-) -> Pair:
-    """A pair whose points lie in its images (see :func:`check_inside`)."""
-    check_inside(source.points, source.image.size, f"pair '{name}': source_points in {source.image.path}", slack)
-    check_inside(target.points, target.image.size, f"pair '{name}': target_points in {target.image.path}", slack)
-    return Pair(
-        name=name,
-        category=category,
-        source=source.image,
-        target=target.image,
-        source_points=source.points,
-        target_points=target.points,
-        source_box=source.box,
-        target_box=target.box,
-        point_names=point_names,
-    )
+    return points
 
 
 def unique_names() -> Callable[[str], str]:

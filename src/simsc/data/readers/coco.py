@@ -1,4 +1,4 @@
-"""Users' own key-points in COCO's JSON format; pairs are formed inside each category.
+"""Key-points in COCO's JSON format: users' own, and VOC's; pairs are formed inside each category.
 
 ``root`` is the JSON file, or a folder with ``train.json``, ``val.json``, ``test.json``. A single file is a test set.
 Coordinates are 0-based, as in COCO.
@@ -6,50 +6,62 @@ Coordinates are 0-based, as in COCO.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from simsc.data.pairing import Annotated, form_pairs
-from simsc.data.readers.building import OWN_SLACK, ImageFolder
-from simsc.data.readers.own_files import split_file
-from simsc.data.readers.reading import as_points, finite_box, four_numbers, read_json, typed_field
-from simsc.data.records import ImageRef, Pair
+from simsc.data.catalog import Dataset, DatasetInfo
+from simsc.data.readers.building import OFFICIAL_SLACK, OWN_SLACK, ImageFolder, inside
+from simsc.data.readers.reading import as_points, finite_box, four_numbers, read_json, split_file, typed_field
+from simsc.data.records import Annotated, ImageRef
 from simsc.errors import DataError
 
-PAIRS_PER_CATEGORY = 1000
+
+class Coco(Dataset):
+    """Users' own labelled objects (visibility above 0)."""
+
+    info = DatasetInfo(
+        name="coco",
+        title="Own key-points in COCO format",
+        splits=("train", "val", "test"),
+        threshold="bbox",
+        by_hand="give your JSON file, or the folder with train.json, val.json and test.json, as --root",
+    )
+    slack = OWN_SLACK
+
+    def objects(self, root: Path, split: str) -> list[Annotated]:
+        """The objects of a file, category by category."""
+        path = split_file(root, split, (".json",))
+        content = read_json(path)
+        tables = {name: _table(content, name, path) for name in ("images", "categories", "annotations")}
+        found = _objects(tables, path, self.slack)
+        order = {number: place for place, number in enumerate(dict.fromkeys(number for number, _ in found))}
+        return [one for _, one in sorted(found, key=lambda item: order[item[0]])]
 
 
-def read_pairs(
-    root: Path, split: str, *, pairs_per_category: int | None = PAIRS_PER_CATEGORY, seed: int = 0
-) -> list[Pair]:
-    """Pairs of labelled objects (visibility above 0) of one category in different images.
+class VOC(Coco):
+    """VOC 2011 photographs with the Berkeley key-points."""
 
-    Args:
-        root: JSON file or folder.
-        split: ``train``, ``val`` or ``test``.
-        pairs_per_category: at most so many pairs are drawn per category; ``None`` takes all.
-        seed: of the draw.
-    """
-    path = split_file(root, split, (".json",))
-    content = read_json(path)
-    tables = {name: _table(content, name, path) for name in ("images", "categories", "annotations")}
-    categories = {typed_field(entry, "id", int, f"{path}: categories"): entry for entry in tables["categories"]}
-    objects = _objects(tables, categories, path)
-    pairs: list[Pair] = []
-    for number, members in objects.items():
-        entry = categories[number]
-        pairs += form_pairs(
-            str(entry.get("name", number)),
-            members,
-            limit=pairs_per_category,
-            seed=seed,
-            point_names=[str(name) for name in entry["keypoints"]],
-            slack=OWN_SLACK,
-        )
-    return pairs
+    info = DatasetInfo(
+        name="voc",
+        title="VOC key-points",
+        splits=("train", "val"),
+        threshold="bbox",
+        folders=("voc", "voc-keypoints"),
+        markers=("train.json", "val.json"),
+        licence="research use; the photographs are PASCAL VOC's, under the terms of Flickr",
+        citation="Everingham et al.: The PASCAL Visual Object Classes Challenge. IJCV 2010 (photographs); "
+        "Bourdev, Malik: Poselets. ICCV 2009 (key-points)",
+        homepage="http://host.robots.ox.ac.uk/pascal/VOC/voc2011/",
+        by_hand="convert the Berkeley key-points of VOC 2011 to COCO's format and give the folder with train.json, "
+        "val.json and images as --root",
+    )
+    slack = OFFICIAL_SLACK
+
+
+COCO = Coco()
+VOC_KEYPOINTS = VOC()
 
 
 def keypoints_of(annotation: Any, count: int, where: str) -> tuple[np.ndarray, np.ndarray]:
@@ -73,22 +85,28 @@ def box_of(annotation: dict[str, Any], where: str) -> np.ndarray | None:
     return None if values is None else finite_box([*values[:2], *(values[:2] + values[2:])], where)
 
 
-def _objects(tables: dict[str, list[Any]], categories: dict[int, Any], path: Path) -> dict[int, list[Annotated]]:
+def _objects(tables: dict[str, list[Any]], path: Path, slack: float) -> list[tuple[int, Annotated]]:
+    """Labelled objects with the number of their category, in the order of the file."""
+    categories = {typed_field(entry, "id", int, f"{path}: categories"): entry for entry in tables["categories"]}
     images = _Images(path, tables["images"])
-    objects: dict[int, list[Annotated]] = defaultdict(list)
+    objects = []
     for index, annotation in enumerate(tables["annotations"]):
         where = f"{path}: annotation {annotation.get('id', index)}"
         number = typed_field(annotation, "category_id", int, where)
         if number not in categories:
             raise DataError(f"{where}: 'category_id' {number} is not in 'categories'")
-        if annotation.get("iscrowd") or "keypoints" not in categories[number]:
+        category = categories[number]
+        if annotation.get("iscrowd") or "keypoints" not in category:
             continue  # a crowd, or a category that has boxes only
-        count = len(typed_field(categories[number], "keypoints", list, f"{path}: category {number}"))
-        points, present = keypoints_of(annotation, count, where)
-        if present.any():
-            image = images.ref(typed_field(annotation, "image_id", int, where), where)
-            name = f"{annotation.get('id', index)}"
-            objects[number].append(Annotated(name, image, points, present, box_of(annotation, where)))
+        names = tuple(str(name) for name in typed_field(category, "keypoints", list, f"{path}: category {number}"))
+        points, present = keypoints_of(annotation, len(names), where)
+        if not present.any():
+            continue
+        image = images.ref(typed_field(annotation, "image_id", int, where), where)
+        inside(points[present], image.size, f"{where}, in {image.path}", slack)
+        title, name = str(category.get("name", number)), str(annotation.get("id", index))
+        box = box_of(annotation, where)
+        objects.append((number, Annotated(name, title, image, points, present, box, names)))
     return objects
 
 

@@ -7,62 +7,80 @@ taken as they are, 0-based.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
 
-from simsc.data.pairing import Annotated, form_pairs
-from simsc.data.readers.building import ImageFolder
+from simsc.data.catalog import Dataset, DatasetInfo, Source
+from simsc.data.readers.building import ImageFolder, inside
 from simsc.data.readers.coco import box_of
 from simsc.data.readers.reading import read_text
-from simsc.data.records import Pair
+from simsc.data.records import Annotated
 from simsc.errors import DataError
 
-PAIRS_PER_SPECIES = 20
 PARTS = 15
 
 
-def read_pairs(root: Path, split: str, *, pairs_per_species: int = PAIRS_PER_SPECIES, seed: int = 0) -> list[Pair]:
-    """Pairs within a species, from the official training or test images.
+class CUB(Dataset):
+    """Birds of 200 species; pairs of the same species."""
 
-    Args:
-        root: the folder that holds ``images.txt``.
-        split: ``train`` or ``test``.
-        pairs_per_species: how many pairs are drawn per species.
-        seed: of the draw.
-    """
-    training = {number: row[0] == "1" for number, row in _rows(root / "train_test_split.txt", 1).items()}
-    names = {int(number): row[0] for number, row in _rows(root / "classes.txt", 1).items()}
-    part_names = [row[0] for _, row in sorted(_rows(root / "parts" / "parts.txt", 1, rest=True).items())]
-    members: dict[int, list[Annotated]] = defaultdict(list)
-    labels = _rows(root / "image_class_labels.txt", 1)
-    for number, bird in _birds(root, {n for n, trains in training.items() if trains == (split == "train")}):
-        members[int(labels[number][0])].append(bird)
-    return [
-        pair
-        for species in sorted(members)
-        for pair in form_pairs(
-            names[species], members[species], limit=pairs_per_species, seed=seed, point_names=part_names
-        )
-    ]
+    info = DatasetInfo(
+        name="cub",
+        title="CUB-200-2011",
+        splits=("train", "test"),
+        threshold="bbox",
+        folders=("cub", "CUB_200_2011"),
+        markers=("image_class_labels.txt",),
+        licence="non-commercial research and education",
+        citation="Wah, Branson, Welinder, Perona, Belongie: The Caltech-UCSD Birds-200-2011 Dataset. 2011",
+        homepage="https://www.vision.caltech.edu/datasets/cub_200_2011/",
+        sources=(
+            Source(
+                "https://data.caltech.edu/records/65de6-vp158/files/CUB_200_2011.tgz?download=1",
+                "CUB_200_2011.tgz",
+                sha256="0c685df5597a8b24909f6a7c9db6d11e008733779a671760afef78feb49bf081",
+                missing="get CUB_200_2011.tgz from https://data.caltech.edu/records/65de6-vp158",
+            ),
+        ),
+    )
+    pairs_per_category = 20
+
+    def objects(self, root: Path, split: str) -> list[Annotated]:
+        """The official training or test images, species by species."""
+        training = {number: row[0] == "1" for number, row in _rows(root / "train_test_split.txt", 1).items()}
+        species = {number: int(row[0]) for number, row in _rows(root / "image_class_labels.txt", 1).items()}
+        wanted = [number for number, trains in training.items() if trains == (split == "train")]
+        reader = _Reader(root)
+        return [reader.bird(number, species[number]) for number in sorted(wanted, key=lambda one: (species[one], one))]
 
 
-def _birds(root: Path, wanted: set[int]) -> list[tuple[int, Annotated]]:
-    images = ImageFolder(root)
-    boxes = _rows(root / "bounding_boxes.txt", 4)
-    parts = _part_locations(root / "parts" / "part_locs.txt")
-    birds = []
-    for number, (name, *_) in _rows(root / "images.txt", 1).items():
-        if number not in wanted:
-            continue
-        if number not in parts:
-            raise DataError(f"{root / 'parts' / 'part_locs.txt'}: image {number} ({name}) has no parts")
-        values = parts[number]
-        image = images.ref(root / "images" / name)
-        box = _box(boxes[number], root) if number in boxes else None
-        birds.append((number, Annotated(Path(name).stem, image, values[:, :2], values[:, 2] > 0, box)))
-    return birds
+CUB_200_2011 = CUB()
+
+
+class _Reader:
+    """The tables of the data set."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.folder = root, ImageFolder(root)
+        self.images = _rows(root / "images.txt", 1)
+        self.boxes = _rows(root / "bounding_boxes.txt", 4)
+        self.parts = _part_locations(root / "parts" / "part_locs.txt")
+        self.species = {int(number): row[0] for number, row in _rows(root / "classes.txt", 1).items()}
+        names = _rows(root / "parts" / "parts.txt", 1, rest=True)
+        self.part_names = tuple(row[0] for _, row in sorted(names.items()))
+
+    def bird(self, number: int, species: int) -> Annotated:
+        """The bird of an image."""
+        if number not in self.images:
+            raise DataError(f"{self.root / 'images.txt'}: image {number} is not listed")
+        name = self.images[number][0]
+        if number not in self.parts:
+            raise DataError(f"{self.root / 'parts' / 'part_locs.txt'}: image {number} ({name}) has no parts")
+        points, present = self.parts[number][:, :2], self.parts[number][:, 2] > 0
+        image = self.folder.ref(self.root / "images" / name)
+        inside(points[present], image.size, f"{self.root}: parts of image {number}")
+        box = _box(self.boxes[number], self.root) if number in self.boxes else None
+        return Annotated(Path(name).stem, self.species[species], image, points, present, box, self.part_names)
 
 
 def _box(row: list[str], root: Path) -> np.ndarray | None:

@@ -11,21 +11,42 @@ from typing import Any
 
 import numpy as np
 
-from simsc.data.readers.building import OWN_SLACK, ImageFolder, Side, make_pair, unique_names
-from simsc.data.readers.own_files import split_file
-from simsc.data.readers.reading import as_points, read_csv, read_json
-from simsc.data.records import Pair
+from simsc.data.catalog import Dataset, DatasetInfo
+from simsc.data.readers.building import OWN_SLACK, ImageFolder, inside, unique_names
+from simsc.data.readers.reading import as_points, read_csv, read_json, split_file
+from simsc.data.records import Annotated, Pair
 from simsc.errors import DataError
 
 _CSV_COLUMNS = ("source", "target", "source_x", "source_y", "target_x", "target_y")
 
 
-def read_pairs(root: Path, split: str) -> list[Pair]:
-    """All pairs of the file, in its order; a point that is absent (null) on one side is left out."""
-    path = split_file(root, split, (".json", ".csv"))
-    entries, base = _csv_entries(path) if path.suffix.lower() == ".csv" else _json_entries(path)
-    images, unique = ImageFolder(path.parent, keep_suffix=True), unique_names()
-    return [_pair(entry, f"{path}: pair {index}", base, images, unique) for index, entry in enumerate(entries)]
+class OwnPairs(Dataset):
+    """A list of pairs of the user's own; what a point is called may differ from pair to pair."""
+
+    info = DatasetInfo(
+        name="pairs",
+        title="Own pairs (JSON or CSV)",
+        splits=("train", "val", "test"),
+        threshold="img",
+        by_hand="give your JSON or CSV file, or the folder with train, val and test files, as --root",
+    )
+    listed = True
+
+    def objects(self, root: Path, split: str) -> list[Annotated]:  # noqa: ARG002 - there are none
+        """None: points of different pairs of the file are not known to be the same."""
+        raise DataError(
+            f"{root}: a list of pairs has no objects to form other pairs of; use group=2, or key-points in COCO format"
+        )
+
+    def pairs(self, root: Path, split: str) -> list[Pair]:
+        """All pairs of the file, in its order; a point that is absent (null) on one side is left out."""
+        path = split_file(root, split, (".json", ".csv"))
+        entries, base = _csv_entries(path) if path.suffix.lower() == ".csv" else _json_entries(path)
+        images, unique = ImageFolder(path.parent, keep_suffix=True), unique_names()
+        return [_pair(entry, f"{path}: pair {index}", base, images, unique) for index, entry in enumerate(entries)]
+
+
+PAIRS = OwnPairs()
 
 
 def _json_entries(path: Path) -> tuple[list[Any], int]:
@@ -71,16 +92,14 @@ def _pair(entry: Any, where: str, base: int, images: ImageFolder, unique: Callab
     listed = [_field(entry, side, "points", where) for side in ("source", "target")]
     labels, points = _common_points(listed[0], listed[1], where)
     source, target = (
-        Side(
-            images.ref(images.root / str(_field(entry, side, "image", where))),
-            points[number] - base,
-            _box(entry[side].get("box"), base, f"{where}: {side}.box"),
-        )
-        for number, side in enumerate(("source", "target"))
+        images.ref(images.root / str(_field(entry, side, "image", where))) for side in ("source", "target")
     )
+    boxes = [_box(entry[side].get("box"), base, f"{where}: {side}.box") for side in ("source", "target")]
+    for side, image, found in (("source", source, points[0]), ("target", target, points[1])):
+        inside(found - base, image.size, f"{where}: {side}.points in {image.path}", OWN_SLACK)
     category = str(entry.get("category", "object"))
-    name = unique(str(entry.get("name") or f"{category}/{source.image.key}-{target.image.key}"))
-    return make_pair(name, category, source, target, labels, OWN_SLACK)
+    name = unique(str(entry.get("name") or f"{category}/{source.key}-{target.key}"))
+    return Pair(name, category, source, target, points[0] - base, points[1] - base, boxes[0], boxes[1], labels)
 
 
 def _field(entry: dict[str, Any], side: str, name: str, where: str) -> Any:

@@ -6,36 +6,27 @@ Two layouts: ``image_pairs/{train,val,test}_pairs.csv``, or ``{trn,val,test}_pai
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
 
 import numpy as np
 
-from simsc.data.readers.building import ImageFolder, Side, make_pair, unique_names
+from simsc.data.catalog import Dataset, DatasetInfo, Source
+from simsc.data.pairing import by_category
+from simsc.data.readers.building import ImageFolder, inside, unique_names
 from simsc.data.readers.reading import as_points, finite_box, read_csv, read_mat
-from simsc.data.records import Pair
+from simsc.data.records import Annotated, Pair, common_points, pair_of
 from simsc.errors import DataError
 
 MARKER = "PF-dataset-PASCAL"
-SPLITS = ("train", "train-all", "val", "test", "clean")
 CATEGORIES = (
     *("aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow"),
-    *(
-        "diningtable",
-        "dog",
-        "horse",
-        "motorbike",
-        "person",
-        "pottedplant",
-        "sheep",
-        "sofa",
-        "train",
-        "tvmonitor",
-    ),
+    *("diningtable", "dog", "horse", "motorbike", "person", "pottedplant", "sheep", "sofa", "train", "tvmonitor"),
 )
+PROPOSAL_FLOW = "https://www.di.ens.fr/willow/research/proposalflow"
+_PAIR_LISTS = "https://www.robots.ox.ac.uk/~xinghui/sd4match"
 _LISTS = {
     "train": ("train_pairs.csv", "trn_pairs.csv", "train_pairs_pf_pascal.csv"),
     "val": ("val_pairs.csv", "val_pairs_pf_pascal.csv"),
@@ -43,53 +34,109 @@ _LISTS = {
 }
 
 
-@dataclass(frozen=True)
-class _Annotation:
-    points: np.ndarray  # (K, 2), 0-based, NaN = absent
-    box: np.ndarray | None
+class PFPascal(Dataset):
+    """``clean`` are the test pairs that train does not hold in either order.
 
-
-def read_pairs(root: Path, split: str) -> list[Pair]:
-    """All pairs of a split.
-
-    ``clean`` are the test pairs that train does not hold in either order. ``train-all`` are all pairs of training
-    images that can be formed, see :func:`_formed_pairs`.
+    ``train-all`` are the training images, plain and mirrored, and all pairs of them that can be formed, but for those
+    of validation and test that train does not list itself.
     """
-    if split == "clean":
-        seen = {frozenset(pair) for pair in listed_images(root, "train")}
-        listed = listed_images(root, "test")
-        pairs = read_pairs(root, "test")
-        return [pair for pair, images in zip(pairs, listed, strict=True) if frozenset(images) not in seen]
-    if split == "train-all":
-        return _formed_pairs(root)
-    return _Reader(root).read(_list_file(root, split))
+
+    info = DatasetInfo(
+        name="pfpascal",
+        title="PF-PASCAL",
+        splits=("train", "train-all", "val", "test", "clean"),
+        threshold="img",
+        folders=("pfpascal", "pf-pascal", "PF-PASCAL"),
+        markers=("PF-dataset-PASCAL",),
+        licence="research use; the photographs are PASCAL VOC's, under the terms of Flickr",
+        citation="Ham, Cho, Schmid, Ponce: Proposal Flow: Semantic Correspondences from Object Proposals. TPAMI 2018",
+        homepage=f"{PROPOSAL_FLOW}/",
+        sources=(
+            Source(
+                f"{PROPOSAL_FLOW}/dataset/PF-dataset-PASCAL.zip",
+                "PF-dataset-PASCAL.zip",
+                missing="get PF-dataset-PASCAL.zip from the project page of Proposal Flow",
+            ),
+            Source(
+                f"{_PAIR_LISTS}/pf-pascal_image_pairs.zip",
+                "pf-pascal_image_pairs.zip",
+                missing="any of the public code bases for PF-PASCAL carries train_pairs.csv (or trn_pairs.csv), "
+                "val_pairs.csv and test_pairs.csv: put them into the folder image_pairs beside PF-dataset-PASCAL",
+            ),
+        ),
+        counts={
+            "train": (2940, 23888),
+            "train-all": (129624, 912752),
+            "val": (308, 2519),
+            "test": (299, 2414),
+            "clean": (204, 1587),
+        },
+    )
+    listed = True
+
+    def objects(self, root: Path, split: str) -> list[Annotated]:
+        """The images of a split's list, sorted within each category; mirrored ones too in ``train-all``."""
+        reader, path = _Reader(root), _list_file(root, split)
+        left_out = _unordered(root, "train") if split == "clean" else set()
+        stems: dict[str, set[str]] = {}
+        for number, row in enumerate(read_csv(path, _COLUMNS), start=2):
+            if frozenset(_stems(row)) not in left_out:
+                stems.setdefault(_category(row["class"], f"{path}, line {number}"), set()).update(_stems(row))
+        plain = [reader.annotated(category, stem) for category in sorted(stems) for stem in sorted(stems[category])]
+        return plain + [one.mirrored() for one in plain] if split == "train-all" else plain
+
+    def pairs(self, root: Path, split: str) -> list[Pair]:
+        """The list of a split; of ``train-all`` every pair that can be formed."""
+        if split == "train-all":
+            return self._all_pairs(root)
+        listed = _Reader(root).read(_list_file(root, split))
+        if split != "clean":
+            return listed
+        seen, images = _unordered(root, "train"), listed_images(root, "test")
+        return [pair for pair, stems in zip(listed, images, strict=True) if frozenset(stems) not in seen]
+
+    def kept_apart(self, root: Path, split: str) -> frozenset[frozenset[str]]:
+        """Of ``train-all``: the pairs of validation and test, unless train itself lists them."""
+        if split != "train-all":
+            return frozenset()
+        held_out = (_unordered(root, "val") | _unordered(root, "test")) - _unordered(root, "train")
+        return frozenset(
+            frozenset(f"JPEGImages/{stem}{flip}" for stem in stems) for stems in held_out for flip in ("", "|flip")
+        )
+
+    def _all_pairs(self, root: Path) -> list[Pair]:
+        """All pairs of training images of a category, in both orders, plain and mirrored."""
+        apart = self.kept_apart(root, "train-all")
+        pairs = []
+        for members in by_category(self.objects(root, "train-all")).values():
+            half = len(members) // 2
+            for first, second in permutations(range(half), 2):
+                for shift, tag in ((0, ""), (half, "|flip")):
+                    source, target = members[first + shift], members[second + shift]
+                    if len(common_points(source, target)) and {source.image.key, target.image.key} not in apart:
+                        pairs.append(pair_of(source, target, f"{source.category}/{source.name}-{target.name}{tag}"))
+        return pairs
+
+
+PFPASCAL = PFPascal()
+_COLUMNS = ("source_image", "target_image", "class")
 
 
 def listed_images(root: Path, split: str) -> list[tuple[str, str]]:
     """Names ``(source, target)`` of the images of each pair of a list, without reading annotations."""
-    rows = read_csv(_list_file(root, split), ("source_image", "target_image"))
-    return [(Path(row["source_image"]).stem, Path(row["target_image"]).stem) for row in rows]
+    return [_stems(row) for row in read_csv(_list_file(root, split), _COLUMNS[:2])]
 
 
-def _formed_pairs(root: Path) -> list[Pair]:
-    """All pairs of training images of a category, in both orders, plain and mirrored.
+def _unordered(root: Path, split: str) -> set[frozenset[str]]:
+    return {frozenset(pair) for pair in listed_images(root, split)}
 
-    Left out are the pairs of validation and test, in either order, unless train itself lists them.
-    """
-    path = _list_file(root, "train")
-    listed = listed_images(root, "train")
-    held_out = {frozenset(pair) for split in ("val", "test") for pair in listed_images(root, split)}
-    held_out -= {frozenset(pair) for pair in listed}
-    images: dict[str, set[str]] = defaultdict(set)
-    for pair, row in zip(listed, read_csv(path, ("class",)), strict=True):
-        images[_category(row["class"], str(path))].update(pair)
-    reader = _Reader(root)
-    return [
-        pair for category, stems in sorted(images.items()) for pair in reader.form(category, sorted(stems), held_out)
-    ]
+
+def _stems(row: dict[str, str]) -> tuple[str, str]:
+    return Path(row["source_image"]).stem, Path(row["target_image"]).stem
 
 
 def _list_file(root: Path, split: str) -> Path:
+    split = {"clean": "test", "train-all": "train"}.get(split, split)
     folders = (root / "image_pairs", root, root / MARKER, root / "pf-pascal_image_pairs")
     candidates = [folder / name for name in _LISTS[split] for folder in folders]
     for candidate in candidates:
@@ -102,79 +149,72 @@ def _list_file(root: Path, split: str) -> Path:
 
 
 class _Reader:
+    """Reads each annotation once."""
+
     def __init__(self, root: Path) -> None:
         self.root = root
         self.images = ImageFolder(root / MARKER)
-        self.annotations: dict[Path, _Annotation] = {}
+        self._annotated: dict[tuple[str, str], Annotated] = {}
 
     def read(self, path: Path) -> list[Pair]:
+        """The pairs of a list."""
         unique = unique_names()
-        rows = read_csv(path, ("source_image", "target_image", "class"))
-        return [self._pair(row, f"{path}, line {number}", unique) for number, row in enumerate(rows, start=2)]
+        return [
+            self._pair(row, f"{path}, line {number}", unique)
+            for number, row in enumerate(read_csv(path, _COLUMNS), start=2)
+        ]
 
-    def form(self, category: str, stems: list[str], held_out: set[frozenset[str]]) -> Iterator[Pair]:
-        """Every ordered pair of some images with a common key-point, plain and mirrored, but for those held out."""
-        plain = {stem: self._whole_side(category, stem) for stem in stems}
-        sides = {"": plain, "|flip": {stem: side.mirrored() for stem, side in plain.items()}}
-        present = {stem: np.isfinite(side.points).all(axis=1) for stem, side in plain.items()}
-        if len({len(mask) for mask in present.values()}) > 1:
-            raise DataError(f"{self.root}: annotations of '{category}' differ in their number of key-points")
-        for source, target in permutations(stems, 2):
-            common = np.flatnonzero(present[source] & present[target])
-            if not len(common) or frozenset((source, target)) in held_out:
-                continue
-            names = tuple(str(index) for index in common)
-            for tag, side in sides.items():
-                first, second = (replace(side[stem], points=side[stem].points[common]) for stem in (source, target))
-                yield make_pair(f"{category}/{source}-{target}{tag}", category, first, second, names)
-
-    def _whole_side(self, category: str, stem: str) -> Side:
-        """An image with all its points, absent ones as NaN."""
-        annotation = self._annotation(category, stem)
-        return self._side(stem, annotation.points, annotation)
+    def annotated(self, category: str, stem: str) -> Annotated:
+        """An image with its points, 0-based; absent ones are NaN."""
+        key = category, stem
+        if key not in self._annotated:
+            path = self.root / MARKER / "Annotations" / category / f"{stem}.mat"
+            content = read_mat(path, "kps")
+            points = as_points(content["kps"], f"{path}: kps") - 1  # MATLAB counts from 1
+            present = np.isfinite(points).all(axis=1)
+            box = finite_box(content.get("bbox"), f"{path}: bbox")
+            image = self.images.ref(self.root / MARKER / "JPEGImages" / f"{stem}.jpg")
+            inside(points[present], image.size, f"{path}: kps")
+            self._annotated[key] = Annotated(stem, category, image, points, present, None if box is None else box - 1)
+        return self._annotated[key]
 
     def _pair(self, row: dict[str, str], where: str, unique: Callable[[str], str]) -> Pair:
         category = _category(row["class"], where)
+        source, target = (self.annotated(category, stem) for stem in _stems(row))
+        if len(source.points) != len(target.points):
+            raise DataError(
+                f"{where}: the two annotations have {len(source.points)} and {len(target.points)} key-points"
+            )
+        if row.get("XA"):
+            source, target = _with_listed_points(row, source, target, where)
         flip = (row.get("flip") or "0").strip() in ("1", "1.0")
-        stems = [Path(row[column]).stem for column in ("source_image", "target_image")]
-        found = [self._annotation(category, stem) for stem in stems]
-        points, names = _points_of_row(row, found, where)
-        source, target = (self._side(*side) for side in zip(stems, points, found, strict=True))
         if flip:
             source, target = source.mirrored(), target.mirrored()
-        name = unique(f"{category}/{stems[0]}-{stems[1]}" + ("|flip" if flip else ""))
-        return make_pair(name, category, source, target, names)
-
-    def _side(self, stem: str, points: np.ndarray, annotation: _Annotation) -> Side:
-        return Side(self.images.ref(self.root / MARKER / "JPEGImages" / f"{stem}.jpg"), points, annotation.box)
-
-    def _annotation(self, category: str, stem: str) -> _Annotation:
-        path = self.root / MARKER / "Annotations" / category / f"{stem}.mat"
-        if path not in self.annotations:
-            content = read_mat(path, "kps")
-            points = as_points(content["kps"], f"{path}: kps") - 1  # MATLAB counts from 1
-            box = finite_box(content.get("bbox"), f"{path}: bbox")
-            self.annotations[path] = _Annotation(points, None if box is None else box - 1)
-        return self.annotations[path]
+        name = unique(f"{category}/{source.name}-{target.name}" + ("|flip" if flip else ""))
+        pair = pair_of(source, target, name)
+        return replace(pair, point_names=source.point_names) if row.get("XA") else pair
 
 
-def _points_of_row(
-    row: dict[str, str], found: list[_Annotation], where: str
-) -> tuple[list[np.ndarray], tuple[str, ...]]:
-    """Points of both images: the row's own coordinates if it has some, else those present in both files."""
-    source, target = (annotation.points for annotation in found)
-    if len(source) != len(target):
-        raise DataError(f"{where}: the two annotations have {len(source)} and {len(target)} key-points")
-    common = np.flatnonzero(np.isfinite(source).all(axis=1) & np.isfinite(target).all(axis=1))
-    names = tuple(str(index) for index in common)
-    if not row.get("XA"):
-        return [source[common], target[common]], names
+def _with_listed_points(
+    row: dict[str, str], source: Annotated, target: Annotated, where: str
+) -> tuple[Annotated, Annotated]:
+    """Both objects with the row's own coordinates, named after the points that their files have in common."""
     points = [_listed_points(row, side, where) for side in "AB"]
     if len(points[0]) != len(points[1]):
         raise DataError(f"{where}: {len(points[0])} points in XA but {len(points[1])} in XB")
     present = np.isfinite(points[0]).all(axis=1) & np.isfinite(points[1]).all(axis=1)
-    points = [side[present] for side in points]
-    return points, names if len(names) == len(points[0]) else ()
+    names = tuple(str(index) for index in common_points(source, target))
+    names = names if len(names) == present.sum() else ()
+    first, second = (
+        replace(
+            one,
+            points=inside(listed[present], one.image.size, f"{where}, X{side}"),
+            present=present[present],
+            point_names=names,
+        )
+        for one, listed, side in ((source, points[0], "A"), (target, points[1], "B"))
+    )
+    return first, second
 
 
 def _listed_points(row: dict[str, str], side: str, where: str) -> np.ndarray:

@@ -101,3 +101,19 @@ def typed_field(content: Any, name: str, kind: type[Kind], where: object) -> Kin
         expected = {"dict": "an object", "list": "a list", "str": "a text", "int": "a whole number"}[kind.__name__]
         raise DataError(f"{where}: the field '{name}' must be {expected}, got {str(value)[:80]!r}")
     return value
+
+
+def split_file(root: Path, split: str, suffixes: tuple[str, ...]) -> Path:
+    """``root`` itself if it is a file of the user's own (then it is a test set), else ``<root>/<split>.<suffix>``."""
+    if root.is_file():
+        if split != "test":
+            raise DataError(
+                f"{root}: a single file is a test set; for the split '{split}' give the folder "
+                f"that holds {split}{suffixes[0]}"
+            )
+        return root
+    candidates = [root / f"{split}{suffix}" for suffix in suffixes]
+    for candidate in candidates:
+        if candidate.is_file():
+            return candidate
+    raise DataError(f"{root}: there is no {' or '.join(path.name for path in candidates)}")

@@ -5,20 +5,19 @@ Where ``PairAnnotation/<split>`` is missing, a pair's points are the key-points 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from simsc.coordinates import Size
+from simsc.data.catalog import Dataset, DatasetInfo, Source
 from simsc.data.locate import find_root
 from simsc.data.readers import pfpascal
-from simsc.data.readers.building import ImageFolder, Side, make_pair
+from simsc.data.readers.building import ImageFolder, inside
 from simsc.data.readers.reading import as_points, finite_box, read_json, read_text, typed_field
-from simsc.data.records import ImageRef, Pair
+from simsc.data.records import Annotated, ImageRef, Pair, View, pair_of
 from simsc.errors import DataError
 
 _FOLDERS = {
@@ -31,25 +30,69 @@ _FOLDERS = {
 }
 
 
-def read_pairs(root: Path, split: str) -> list[Pair]:
-    """All pairs of a split; ``clean`` are the test pairs without any training image of PF-Pascal."""
-    layout, part = _FOLDERS[split]
-    reader = _Reader(root, root / "PairAnnotation" / part if layout == "large" else None)
-    entries = [_Entry.parse(line, root) for line in _lines(root, layout, part)]
-    if split == "clean":
-        seen = pfpascal_training_images(root)
-        entries = [entry for entry in entries if not seen & {entry.source, entry.target}]
-    return [reader.pair(entry) for entry in entries]
+class SPair(Dataset):
+    """``clean`` are the test pairs without any training image of PF-Pascal."""
+
+    info = DatasetInfo(
+        name="spair",
+        title="SPair-71k",
+        splits=("train", "val", "test", "clean", "partial-trn", "partial-val"),
+        threshold="bbox",
+        folders=("spair", "spair-71k", "SPair-71k"),
+        markers=("ImageAnnotation", "PairAnnotation"),
+        licence="research use; the photographs are PASCAL VOC's, under the terms of Flickr",
+        citation="Min, Lee, Ponce, Cho: SPair-71k: A Large-scale Benchmark for Semantic Correspondence. 2019",
+        homepage="https://cvlab.postech.ac.kr/research/SPair-71k/",
+        sources=(
+            Source(
+                "https://cvlab.postech.ac.kr/research/SPair-71k/data/SPair-71k.tar.gz",
+                "SPair-71k.tar.gz",
+                missing="get SPair-71k.tar.gz from the project page of SPair-71k",
+            ),
+        ),
+        counts={
+            "train": (53340, None),
+            "val": (5384, None),
+            "test": (12234, 88328),
+            "clean": (8444, 58908),
+            "partial-trn": (1594, 10790),
+            "partial-val": (212, 1538),
+        },
+    )
+    listed = True
+
+    def objects(self, root: Path, split: str) -> list[Annotated]:
+        """The images of a split's list, in its order, with their viewpoints."""
+        reader = _Reader(root)
+        ends = ((entry.category, name) for entry in _entries(root, split) for name in (entry.source, entry.target))
+        return [reader.annotated(category, name) for category, name in dict.fromkeys(ends)]
+
+    def pairs(self, root: Path, split: str) -> list[Pair]:
+        """The list of a split."""
+        layout, part = _FOLDERS[split]
+        folder = root / "PairAnnotation" / part
+        reader = _Reader(root)
+        if layout == "large" and folder.is_dir():
+            return [reader.read_pair(entry, folder / f"{entry.line}.json") for entry in _entries(root, split)]
+        return [reader.form_pair(entry) for entry in _entries(root, split)]
+
+
+SPAIR = SPair()
+
+
+def _entries(root: Path, split: str) -> list[_Entry]:
+    entries = [_Entry.parse(line, root) for line in _lines(root, *_FOLDERS[split])]
+    if split != "clean":
+        return entries
+    seen = pfpascal_training_images(root)
+    return [entry for entry in entries if not seen & {entry.source, entry.target}]
 
 
 def pfpascal_training_images(root: Path) -> set[str]:
     """Names of PF-Pascal's training images, from its list beside SPair-71k or in the usual places."""
-    from simsc.data.catalog import dataset_info
-
-    info = dataset_info("pfpascal")
     for place in (root.parent, root.resolve().parent.parent, None):
         try:
-            listed = pfpascal.listed_images(find_root(info, place), "train")
+            listed = pfpascal.listed_images(find_root(pfpascal.PFPASCAL.info, place), "train")
         except DataError:
             continue
         return {name for pair in listed for name in pair}
@@ -77,67 +120,78 @@ class _Entry:
         return cls(line, parts[1], parts[2], category)
 
 
-@dataclass(frozen=True)
-class _Annotation:
-    image: ImageRef
-    points: Mapping[int, Any]
-    box: np.ndarray | None
-
-    @cached_property
-    def ids(self) -> frozenset[int]:
-        return frozenset(self.points)
-
-
 class _Reader:
     """Reads each image annotation once."""
 
-    def __init__(self, root: Path, pair_folder: Path | None) -> None:
+    def __init__(self, root: Path) -> None:
         self.root = root
         self.images = ImageFolder(root)
-        self.pair_folder = pair_folder if pair_folder and pair_folder.is_dir() else None
-        self._annotations: dict[tuple[str, str], _Annotation] = {}
+        self._annotated: dict[tuple[str, str], Annotated] = {}
 
-    def pair(self, entry: _Entry) -> Pair:
-        if self.pair_folder:
-            return self._from_pair_file(entry, self.pair_folder / f"{entry.line}.json")
-        source = self._annotation(entry.category, entry.source)
-        target = self._annotation(entry.category, entry.target)
-        common = sorted(source.ids & target.ids)
-        source_side, target_side = (
-            Side(one.image, as_points([one.points[index] for index in common], entry.line), one.box)
-            for one in (source, target)
-        )
-        return make_pair(entry.line, entry.category, source_side, target_side, tuple(map(str, common)))
-
-    def _annotation(self, category: str, name: str) -> _Annotation:
+    def annotated(self, category: str, name: str) -> Annotated:
+        """An image with its points, row by id."""
         key = category, name
-        if key not in self._annotations:
+        if key not in self._annotated:
             path = self.root / "ImageAnnotation" / category / f"{name}.json"
             content = read_json(path)
             size = (typed_field(content, "image_height", int, path), typed_field(content, "image_width", int, path))
-            points = {
-                name: point for name, point in typed_field(content, "kps", dict, path).items() if point is not None
-            }
-            if not all(name.isdecimal() for name in points):
-                raise DataError(f"{path}: the names in 'kps' must be numbers, got {sorted(points)}")
+            points, present = _points_by_id(typed_field(content, "kps", dict, path), path)
+            inside(points[present], size, f"{path}: kps")
             box = finite_box(content.get("bndbox"), f"{path}: bndbox")
-            by_id = {int(name): point for name, point in points.items()}
-            self._annotations[key] = _Annotation(self._image(category, name, size), by_id, box)
-        return self._annotations[key]
+            self._annotated[key] = Annotated(
+                name, category, self._image(category, name, size), points, present, box, view=_view(content)
+            )
+        return self._annotated[key]
 
-    def _from_pair_file(self, entry: _Entry, path: Path) -> Pair:
+    def form_pair(self, entry: _Entry) -> Pair:
+        """A pair with the points that both image annotations have."""
+        source, target = (self.annotated(entry.category, name) for name in (entry.source, entry.target))
+        return pair_of(source, target, entry.line)
+
+    def read_pair(self, entry: _Entry, path: Path) -> Pair:
+        """A pair as its own file has it."""
         content = read_json(path)
-        sides = []
-        for side, name in (("src", entry.source), ("trg", entry.target)):
-            width, height = _image_size(content, f"{side}_imsize", path)
-            points = as_points(typed_field(content, f"{side}_kps", list, path), f"{path}: {side}_kps")
-            box = finite_box(content.get(f"{side}_bndbox"), f"{path}: {side}_bndbox")
-            sides.append(Side(self._image(entry.category, name, (height, width)), points, box))
         names = tuple(str(index) for index in typed_field(content, "kps_ids", list, path))
-        return make_pair(entry.line, entry.category, sides[0], sides[1], names)
+        source, target = (
+            self._side(content, entry.category, name, side, path)
+            for side, name in (("src", entry.source), ("trg", entry.target))
+        )
+        return replace(pair_of(source, target, entry.line), point_names=names)
+
+    def _side(self, content: Any, category: str, name: str, side: str, path: Path) -> Annotated:
+        width, height = _image_size(content, f"{side}_imsize", path)
+        points = as_points(typed_field(content, f"{side}_kps", list, path), f"{path}: {side}_kps")
+        inside(points, (height, width), f"{path}: {side}_kps")
+        box = finite_box(content.get(f"{side}_bndbox"), f"{path}: {side}_bndbox")
+        image = self._image(category, name, (height, width))
+        return Annotated(name, category, image, points, np.ones(len(points), dtype=bool), box)
 
     def _image(self, category: str, name: str, size: Size) -> ImageRef:
         return self.images.ref(self.root / "JPEGImages" / category / f"{name}.jpg", size)
+
+
+def _points_by_id(listed: dict[str, Any], path: Path) -> tuple[np.ndarray, np.ndarray]:
+    """``(K, 2)`` points and ``(K,)`` whether there is one, in the rows that their ids name."""
+    found = {name: point for name, point in listed.items() if point is not None}
+    if not all(name.isdecimal() for name in found):
+        raise DataError(f"{path}: the names in 'kps' must be numbers, got {sorted(found)}")
+    ids = [int(name) for name in found]
+    if max(ids, default=0) > 999:
+        raise DataError(f"{path}: the names in 'kps' must be below 1000, got {max(ids)}")
+    points, present = np.full((max(ids, default=-1) + 1, 2), np.nan), np.zeros(max(ids, default=-1) + 1, dtype=bool)
+    points[ids], present[ids] = as_points(list(found.values()), f"{path}: kps"), True
+    return points, present
+
+
+def _view(content: Any) -> View:
+    flags = {name: bool(content[name]) for name in ("truncated", "occluded") if isinstance(content.get(name), int)}
+    azimuth, pose = content.get("azimuth_id"), content.get("pose")
+    return View(
+        azimuth if isinstance(azimuth, int) else None,
+        pose if isinstance(pose, str) else None,
+        flags.get("truncated"),
+        flags.get("occluded"),
+    )
 
 
 def _lines(root: Path, layout: str, part: str) -> list[str]:
