@@ -19,7 +19,7 @@ from simsc.data.sources import load_pairs
 from simsc.models.backbone import Backbone, from_spec
 from simsc.models.heads import HEADS
 from simsc.models.model import SimSC
-from simsc.models.registry import BackboneSpec, Source, find_backbone
+from simsc.models.specs import BackboneSpec, find_backbone
 from simsc.training.config import Config
 
 CELL = 16
@@ -31,7 +31,7 @@ class CellColors(Backbone):
     """A cell's feature depends on nothing but its mean colour; different colours are almost orthogonal."""
 
     def __init__(self, channels: int = 64) -> None:
-        spec = BackboneSpec("cell-colors", "test", channels, CELL, 0, "none", Source("none"))
+        spec = BackboneSpec("cell-colors", channels, CELL, 0, "none", CellColors)
         super().__init__(spec)
         generator = torch.Generator().manual_seed(0)
         self.weight = nn.Parameter(12 * torch.randn(channels, 3, 1, 1, generator=generator))
@@ -51,9 +51,6 @@ class CellColors(Backbone):
 
     def stage_blocks(self) -> int:
         return 1
-
-    def grid_size(self, image_size: tuple[int, int]) -> tuple[int, int]:
-        return image_size[0] // CELL, image_size[1] // CELL
 
 
 @pytest.fixture(scope="session")
@@ -83,7 +80,7 @@ def small_head() -> Callable[[str], str]:
 def head_model(request: pytest.FixtureRequest, small_head: Callable[[str], str]) -> SimSC:
     """Each head in turn on a small ResNet; all weights are random."""
     spec = find_backbone("resnet50.v1_in1k")
-    sizes = {"depths": (2, 1, 3), "hidden_sizes": (16, 32, 64), "embedding_size": 8}
+    sizes = {"depths": (2, 1, 3), "widths": (16, 32, 64), "stem": 8}
     spec = replace(spec, settings={**spec.settings, **sizes}, channels=64, blocks=6)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)

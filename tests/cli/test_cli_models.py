@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from simsc.cli.models import app
 from simsc.errors import ConfigError, WeightsError
-from simsc.models.registry import find_backbone, list_backbones
+from simsc.models.specs import find_backbone, list_backbones
 from simsc.models.weights import weights_path
 
 run = CliRunner().invoke

@@ -18,7 +18,7 @@ from simsc.matcher import Matcher
 from simsc.models import zoo
 from simsc.models.backbone import from_spec
 from simsc.models.model import SimSC
-from simsc.models.registry import find_backbone
+from simsc.models.specs import find_backbone
 
 pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxscript")
@@ -91,7 +91,7 @@ def test_the_command_writes_and_reports(color_model, tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_a_resnet_takes_images_of_any_size(tmp_path):
     spec = find_backbone("resnet50")
-    small = {**spec.settings, "depths": (1, 1, 1), "hidden_sizes": (16, 32, 64), "embedding_size": 8}
+    small = {**spec.settings, "depths": (1, 1, 1), "widths": (16, 32, 64), "stem": 8}
     backbone = from_spec(replace(spec, settings=small, channels=64, blocks=3))
     model = SimSC(backbone, temperature="mlp", trainable="none").eval()
     encoder = OnnxEncoder(model, tmp_path)

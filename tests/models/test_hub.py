@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,9 +9,14 @@ import torch
 import transformers
 
 from simsc.errors import ConfigError, WeightsError
-from simsc.models.backbone import build_backbone
+from simsc.models.backbone import Backbone, build_backbone
+from simsc.models.model import SimSC
 
 SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
+
+
+def output(backbone: Backbone, batch: torch.Tensor) -> torch.Tensor:
+    return backbone.layers(batch, [backbone.num_blocks])[0]
 
 
 @pytest.fixture(autouse=True)
@@ -44,7 +50,7 @@ def test_transformers_of_the_hub(tmp_path: Path, config, model) -> None:
     batch = torch.rand(1, 3, side, side)
     with torch.no_grad():
         tokens = network(backbone.normalize(batch)).last_hidden_state[:, -16:]
-        torch.testing.assert_close(backbone(batch), tokens.transpose(1, 2).reshape(1, 32, 4, 4))
+        torch.testing.assert_close(output(backbone, batch), tokens.transpose(1, 2).reshape(1, 32, 4, 4))
 
 
 def test_resnet_of_the_hub_is_cut_before_its_fourth_stage(tmp_path: Path) -> None:
@@ -54,21 +60,43 @@ def test_resnet_of_the_hub_is_cut_before_its_fourth_stage(tmp_path: Path) -> Non
     batch = torch.rand(1, 3, 64, 64)
     with torch.no_grad():
         expected = network(backbone.normalize(batch), output_hidden_states=True).hidden_states[3]
-        torch.testing.assert_close(backbone(batch), expected)
+        torch.testing.assert_close(output(backbone, batch), expected)
     assert (backbone.channels, backbone.stride, backbone.stage_blocks()) == (64, 16, 2)
-    assert len(backbone.network.encoder.stages) == 3
+    assert not [name for name in backbone.state_dict() if name.startswith("layer4")]
 
 
 def test_any_other_backbone_is_used_whole(tmp_path: Path) -> None:
     config = transformers.ConvNextConfig(depths=[1, 1, 1, 1], hidden_sizes=[8, 16, 24, 32])
     backbone = build_backbone(saved(transformers.ConvNextModel(config), tmp_path))
     batch = torch.rand(1, 3, 64, 96)
-    expected = backbone(batch)
+    expected = output(backbone, batch)
     assert expected.shape == (1, 32, 2, 3)
     assert backbone.grid_size((64, 96)) == (2, 3)
-    backbone.tail_blocks = 1
-    torch.testing.assert_close(backbone(batch), expected)
+    model = SimSC(backbone, "fixed:0.05", "all")
+    torch.testing.assert_close(model.encode(batch).maps, expected)
     assert backbone.tail_modules() == [backbone.network]
+    with pytest.raises(ConfigError, match=r"'last-block' is not allowed for hf:.*allowed: none, all"):
+        model.set_trainable("last-block")
+
+
+def test_basic_blocks_and_gated_perceptrons(tmp_path: Path) -> None:
+    sizes = {"embedding_size": 8, "hidden_sizes": [8, 16, 24, 32], "depths": [1, 2, 1, 1], "layer_type": "basic"}
+    network = transformers.ResNetModel(transformers.ResNetConfig(**sizes)).eval()
+    backbone = build_backbone(saved(network, tmp_path / "basic"))
+    batch = torch.rand(1, 3, 64, 96)
+    with torch.no_grad():
+        expected = network(backbone.normalize(batch), output_hidden_states=True).hidden_states[3]
+        torch.testing.assert_close(output(backbone, batch), expected)
+    assert backbone.num_blocks == 4
+    config = transformers.Dinov2Config(**SMALL, image_size=56, use_swiglu_ffn=True)
+    whole = build_backbone(saved(transformers.Dinov2Model(config), tmp_path / "gated"))
+    assert (whole.num_blocks, whole.stride, whole.channels) == (0, 14, 32)
+
+
+def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    with pytest.raises(ConfigError, match=r"pip install 'simsc\[hub\]'"):
+        build_backbone("hf:nobody/nothing")
 
 
 def test_preprocessor_gives_mean_and_std(tmp_path: Path) -> None:

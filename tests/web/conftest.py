@@ -15,7 +15,7 @@ from PIL import Image
 from simsc.matcher import Matcher
 from simsc.models.backbone import from_spec
 from simsc.models.model import SimSC
-from simsc.models.registry import find_backbone
+from simsc.models.specs import find_backbone
 
 pytest.importorskip("fastapi", reason="the extra 'web' is not installed")
 
@@ -33,7 +33,7 @@ def small_matcher() -> Callable[[str], Matcher]:
 
     def load(name: str) -> Matcher:
         spec = find_backbone(name)
-        sizes = {"depths": (1, 1, 1), "hidden_sizes": (16, 32, 64), "embedding_size": 8}
+        sizes = {"depths": (1, 1, 1), "widths": (16, 32, 64), "stem": 8}
         spec = replace(spec, settings={**spec.settings, **sizes}, channels=64, blocks=3, input_size=128)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(len(name) + sum(name.encode()))

@@ -160,7 +160,7 @@ def bench_pair(quick: bool = False) -> list[Ratio]:
 
     def forwards() -> None:
         for image in images.split(1):
-            model.backbone(image)
+            model.backbone.layers(image, [model.backbone.num_blocks])
 
     seconds = alternate({"match": match, "forwards": forwards}, repeats=3 if quick else 9)
     return [
@@ -235,7 +235,7 @@ def bench_evaluation(quick: bool = False) -> list[Ratio]:
     @torch.inference_mode()
     def bare() -> None:
         for batch in inputs:
-            model.backbone(batch)
+            model.backbone.layers(batch, [model.backbone.num_blocks])
 
     def pair_by_pair() -> None:
         for pair in sample:

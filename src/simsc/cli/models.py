@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from simsc.models.registry import HUB_PREFIX, BackboneSpec, find_backbone, list_backbones
+from simsc.models.specs import HUB_PREFIX, BackboneSpec, find_backbone, list_backbones
 
 app = typer.Typer(help="Backbones and their weights.", no_args_is_help=True)
 
@@ -115,11 +115,11 @@ def _facts(spec: BackboneSpec) -> dict[str, Any]:
         "mean": list(spec.mean),
         "std": list(spec.std),
         "licence": spec.licence,
-        "source": spec.source.address,
-        "hub": spec.source.hub,
-        "sha256": spec.source.sha256,
+        "source": spec.source.address if spec.source else None,
+        "hub": spec.source.hub if spec.source else None,
+        "sha256": spec.source.sha256 if spec.source else None,
         "weights": str(found) if found else None,
-        "weights_go_to": str(weights_path(spec)),
+        "weights_go_to": str(weights_path(spec)) if spec.source else None,
     }
 
 

@@ -13,7 +13,7 @@ from simsc.experiments.paper import backbone_rows, paper_columns, paper_figures,
 from simsc.experiments.tables import ALPHA_HEADING, pck_cell
 from simsc.experiments.targets import CLEAN, column_of_paper
 from simsc.experiments.variants import BASELINE_BETA_EVAL, TITLES, title, train_command
-from simsc.models.registry import find_backbone
+from simsc.models.specs import find_backbone
 from simsc.models.weights import find_weights
 from simsc.training.config import Config
 from simsc.training.presets import load_preset

@@ -13,7 +13,7 @@ from simsc.experiments.measure import Meter, Subject, pretrained
 from simsc.experiments.runs import RunStore, Train
 from simsc.experiments.targets import Target, available, targets_for
 from simsc.experiments.variants import variant
-from simsc.models.registry import find_backbone
+from simsc.models.specs import find_backbone
 from simsc.training.config import Config
 from simsc.training.presets import load_preset
 

@@ -132,7 +132,7 @@ def same_training(stored: Config, wanted: Config) -> bool:
 
 
 def _essence(config: Config) -> dict[str, Any]:
-    from simsc.models.registry import find_backbone
+    from simsc.models.specs import find_backbone
 
     values = {key: value for key, value in config.to_dict().items() if key not in UNESSENTIAL_KEYS}
     with suppress(SimscError):  # a backbone of the hub has no other names

@@ -62,7 +62,7 @@ def export_onnx(
     model.backbone.check_size(size)
     graph = PARTS[part](model).eval()
     with atomic_path(path) as temporary:
-        _trace(graph, temporary, size, free_size=part == "encoder" and model.backbone.spec.family == "resnet")
+        _trace(graph, temporary, size, free_size=part == "encoder" and model.backbone.any_size)
         differences = compare(graph, temporary, size)
         if not max(differences.values()) <= tolerance:  # also true for NaN
             raise ExportError(f"{path}: differs from PyTorch by {differences}, more than {tolerance:g}; not written")

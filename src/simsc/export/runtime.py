@@ -31,7 +31,7 @@ class OnnxEncoder:
             raise ConfigError(f"runtime 'onnx' cannot run the head '{model.head_name}', which reads inner layers")
         self.model = model
         self.folder = folder or cache_folder() / "onnx"
-        self.any_size = model.backbone.spec.family == "resnet"
+        self.any_size = model.backbone.any_size
         self._fingerprint = fingerprint(model)
         self._sessions: dict[Size | None, Any] = {}
 

@@ -6,13 +6,14 @@ from importlib import import_module
 from typing import Any
 
 _HOMES = {
-    "Backbone": "backbones",
-    "BackboneSpec": "registry",
+    "Backbone": "backbone",
+    "BackboneSpec": "specs",
     "SimSC": "model",
-    "build_backbone": "backbones",
-    "find_backbone": "registry",
-    "fold_batchnorm": "folding",
-    "list_backbones": "registry",
+    "Source": "specs",
+    "build_backbone": "backbone",
+    "find_backbone": "specs",
+    "fold_batchnorm": "inference",
+    "list_backbones": "specs",
 }
 
 __all__ = list(_HOMES)

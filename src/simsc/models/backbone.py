@@ -1,7 +1,7 @@
-"""Feature extractors, split into a frozen trunk and a trainable tail.
+"""Feature extractors: an embedding followed by blocks.
 
-Every backbone is an embedding followed by blocks. The last ``tail_blocks`` blocks form the tail; what comes
-before is the trunk, whose output can be cached because it does not change in training.
+The last ``tail_blocks`` blocks form the tail, which learns; what comes before is the trunk, whose output can be cached
+because it does not change in training. :class:`simsc.models.model.SimSC` walks through both.
 """
 
 from __future__ import annotations
@@ -16,17 +16,24 @@ from torch import Tensor, nn
 
 from simsc.coordinates import Size
 from simsc.errors import ConfigError
-from simsc.models.registry import HUB_PREFIX, BackboneSpec, find_backbone
+from simsc.models.specs import HUB_PREFIX, BackboneSpec, find_backbone
+
+Tensors = dict[str, Tensor]
 
 
 class Backbone(nn.Module, ABC):
     """Common base: images ``(B, 3, H, W)`` in ``[0, 1]`` to a feature map ``(B, C, h, w)``.
 
-    Subclasses say how to embed, how to run a range of blocks, and how a state becomes a map.
+    Subclasses say how to embed, how to run a range of blocks, and how a state becomes a map. Sides of images are
+    multiples of the stride: then every cell covers exactly ``stride x stride`` pixels.
     """
 
     mean: Tensor
     std: Tensor
+    any_size = False
+    """Whether one traced graph serves images of all sizes."""
+    final_norm = True
+    """Apply a transformer's final LayerNorm to the output of its last block; nothing to networks without one."""
 
     def __init__(self, spec: BackboneSpec) -> None:
         super().__init__()
@@ -36,8 +43,8 @@ class Backbone(nn.Module, ABC):
         self.num_blocks = spec.blocks
         self._tail_blocks = 0
         # Constants of the recipe, not weights: kept out of the state dict.
-        self.register_buffer("mean", torch.tensor(spec.mean).view(1, 3, 1, 1), persistent=False)
-        self.register_buffer("std", torch.tensor(spec.std).view(1, 3, 1, 1), persistent=False)
+        for name, values in (("mean", spec.mean), ("std", spec.std)):
+            self.register_buffer(name, torch.tensor(values, device="cpu").view(1, 3, 1, 1), persistent=False)
 
     @property
     def tail_blocks(self) -> int:
@@ -53,32 +60,11 @@ class Backbone(nn.Module, ABC):
             )
         self._tail_blocks = count
 
-    def trunk(self, images: Tensor) -> Tensor:
-        """The frozen part: images ``(B, 3, H, W)`` to the state before the tail (images, if all is tail)."""
-        self.check_size(_size(images))
-        if self.tail_blocks > self.num_blocks:
-            return images
-        state = self.embed(self.normalize(images))
-        return self.run_blocks(state, 0, self.num_blocks - self.tail_blocks, _size(images))
-
-    def tail(self, state: Tensor, image_size: Size) -> Tensor:
-        """The trainable part: a state of :meth:`trunk` to ``(B, C, h, w)``; leaves ``state`` untouched."""
-        self.check_size(image_size)
-        start = self.num_blocks - self.tail_blocks
-        if start < 0:
-            state, start = self.embed(self.normalize(state)), 0
-        state = self.run_blocks(state, start, self.num_blocks, image_size)
-        return self.to_map(state, image_size, final=True)
-
-    def forward(self, images: Tensor) -> Tensor:
-        """Images ``(B, 3, H, W)`` in ``[0, 1]`` to the feature map ``(B, C, h, w)``."""
-        return self.tail(self.trunk(images), _size(images))
-
     def layers(self, images: Tensor, indices: Sequence[int]) -> list[Tensor]:
         """Maps ``(B, C_i, h_i, w_i)`` after the given blocks.
 
-        0 is the embedding; ``num_blocks`` is what :meth:`forward` gives. A transformer's final norm belongs to
-        its last block, so the earlier maps are without it.
+        0 is the embedding; ``num_blocks`` is the network's output. A transformer's final norm belongs to its last
+        block, so the earlier maps are without it.
         """
         size = _size(images)
         self.check_size(size)
@@ -95,11 +81,26 @@ class Backbone(nn.Module, ABC):
         return (images - self.mean) / self.std
 
     def check_size(self, image_size: Size) -> None:
-        """Refuse image sizes the network cannot take; any size is fine unless a subclass says otherwise."""
+        """Refuse sizes that are no whole number of cells: partial ones would shift every coordinate."""
+        if any(side % self.stride or side < self.stride for side in image_size):
+            fit = self.fit_size(image_size)
+            raise ConfigError(
+                f"{self.spec.name} takes images whose sides are multiples of {self.stride}, not "
+                f"{image_size[0]}x{image_size[1]}; resize to {fit[0]}x{fit[1]} (height x width)"
+            )
 
     def fit_size(self, image_size: Size) -> Size:
-        """The nearest size ``(H, W)`` the network takes."""
-        return image_size
+        """The nearest size ``(H, W)`` the network takes: multiples of the stride, at least one cell."""
+        height, width = (max(round(side / self.stride), 1) * self.stride for side in image_size)
+        return height, width
+
+    def grid_size(self, image_size: Size) -> Size:
+        """``(h, w)`` of the feature map of an image ``(H, W)``."""
+        return image_size[0] // self.stride, image_size[1] // self.stride
+
+    def own_names(self, tensors: Tensors) -> Tensors:
+        """The tensors of a weights file under this network's names, without those it has no use for."""
+        return tensors
 
     @abstractmethod
     def embed(self, images: Tensor) -> Tensor:
@@ -121,10 +122,6 @@ class Backbone(nn.Module, ABC):
     def stage_blocks(self) -> int:
         """Number of blocks in the last stage; 1 where there are no stages."""
 
-    @abstractmethod
-    def grid_size(self, image_size: Size) -> Size:
-        """``(h, w)`` of the feature map of an image ``(H, W)``."""
-
 
 def build_backbone(
     name: str,
@@ -136,38 +133,55 @@ def build_backbone(
     """Build a backbone of the registry, or any of the hub as ``hf:<repository>``, in evaluation mode.
 
     Args:
-        name: a name or alias of :func:`simsc.models.registry.list_backbones`, or ``hf:<repository>``.
-        weights: ``"default"`` for the registry's source, None or ``"random"`` for a random initialisation, or
-            the path of a file in the original layout, the hub's or ours.
+        name: a name or alias of :func:`simsc.models.list_backbones`, or ``hf:<repository>``.
+        weights: ``"default"`` for the registry's source, None or ``"random"`` for a random initialisation,
+            ``"unset"`` for none (see :func:`unset`), or the path of a file in the authors' layout, the hub's or ours.
         final_norm: apply the final LayerNorm of a transformer.
         seed: seed of the random initialisation; the global generator is left as it was.
 
-    >>> build_backbone("resnet50", weights=None)(torch.zeros(1, 3, 64, 96)).shape
+    >>> resnet = build_backbone("resnet50", weights=None)
+    >>> resnet.layers(torch.zeros(1, 3, 64, 96), [resnet.num_blocks])[0].shape
     torch.Size([1, 1024, 4, 6])
     """
-    if name.startswith(HUB_PREFIX):
-        from simsc.models.hub import build_hub_backbone
-
-        with _seeded(seed):
-            return build_hub_backbone(name.removeprefix(HUB_PREFIX), weights, final_norm).eval()
     with _seeded(seed):
-        backbone = from_spec(find_backbone(name), final_norm)
-    if weights not in (None, "random"):
-        from simsc.models.weights import load_weights
+        if name.startswith(HUB_PREFIX):
+            from simsc.models.hub import build_hub_backbone
 
-        load_weights(backbone, None if weights == "default" else Path(str(weights)))
+            backbone = build_hub_backbone(name.removeprefix(HUB_PREFIX), weights)
+        else:
+            backbone = _build_known(find_backbone(name), weights)
+    backbone.final_norm = final_norm
     return backbone.eval()
 
 
-def from_spec(spec: BackboneSpec, final_norm: bool = True) -> Backbone:
-    """The randomly initialised network of an entry."""
-    if spec.family == "resnet":
-        from simsc.models.resnet import build_resnet
+def from_spec(spec: BackboneSpec) -> Backbone:
+    """The network of an entry, as its builder gives it."""
+    return spec.build(spec, **spec.settings)
 
-        return build_resnet(spec)
-    from simsc.models.vit import build_vit
 
-    return build_vit(spec, final_norm)
+def unset(spec: BackboneSpec) -> Backbone:
+    """The network of an entry without memory for its weights, to be loaded with ``assign=True`` at once.
+
+    Random weights that a file replaces would be a good part of the time it takes to open a model.
+    """
+    with torch.device("meta"):
+        backbone = from_spec(spec)
+    stored = backbone.state_dict()
+    if any(tensor.is_meta and name not in stored for name, tensor in backbone.named_buffers()):
+        return from_spec(spec)  # holds constants that no file brings
+    return backbone
+
+
+def _build_known(spec: BackboneSpec, weights: str | Path | None) -> Backbone:
+    if weights == "unset":
+        return unset(spec)
+    if weights in (None, "random") or (weights == "default" and spec.source is None):
+        return from_spec(spec)
+    from simsc.models.weights import load_weights
+
+    backbone = unset(spec)
+    load_weights(backbone, None if weights == "default" else Path(str(weights)))
+    return backbone
 
 
 @contextmanager

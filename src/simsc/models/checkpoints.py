@@ -13,6 +13,7 @@ from simsc.errors import WeightsError
 from simsc.files import atomic_path
 from simsc.models.backbone import build_backbone
 from simsc.models.model import SimSC
+from simsc.models.weights import modern_names
 
 MODEL_KEYS = (
     "backbone",
@@ -35,6 +36,8 @@ def build_model(description: Mapping[str, Any], weights: str | Path | None = "de
     'single'
     """
     options = {key: description[key] for key in MODEL_KEYS if key in description}
+    if weights == "unset" and options.get("head", "none") != "none":
+        weights = None  # a head may run its backbone to see what its layers look like
     final_norm = options.pop("final_norm", True)
     backbone = build_backbone(options.pop("backbone"), weights, final_norm=final_norm, seed=seed)
     with torch.random.fork_rng(devices=[]):
@@ -81,12 +84,12 @@ def load_model(path: str | Path) -> SimSC:
     from safetensors.torch import load_file
 
     description = read_description(path)
-    model = build_model(description, weights=None)
+    model = build_model(description, weights="unset")
     tensors = {
         name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in load_file(str(path)).items()
     }
     try:
-        model.load_state_dict(tensors)
+        model.load_state_dict(modern_names(tensors, model.state_dict()), assign=True)
     except RuntimeError as error:
         raise WeightsError(f"{path}: the weights do not fit the network it describes: {error}") from None
     return model.eval()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,12 +12,15 @@ from torch import Tensor, nn
 
 from simsc.coordinates import Size
 from simsc.errors import ConfigError, WeightsError
-from simsc.models.backbone import Backbone
-from simsc.models.registry import HUB_PREFIX, IMAGENET_MEAN, IMAGENET_STD, BackboneSpec, Source, Triple
+from simsc.models.backbone import Backbone, Tensors, from_spec, unset
 from simsc.models.resnet import ResNet
-from simsc.models.vit import WRAPPERS
+from simsc.models.specs import HUB_PREFIX, IMAGENET_MEAN, IMAGENET_STD, BackboneSpec, Source, Triple
+from simsc.models.vit import VisionTransformer
+from simsc.models.weights import fill, load_weights
 
 Loaded = TypeVar("Loaded")
+STAGES = 3
+"""Stages of a ResNet that are used: up to stride 16, as for those of the registry."""
 
 
 class WholeNetwork(Backbone):
@@ -28,7 +32,8 @@ class WholeNetwork(Backbone):
 
     def embed(self, images: Tensor) -> Tensor:
         """The whole network counts as the embedding."""
-        return self.network(images).feature_maps[-1]
+        features: Tensor = self.network(images).feature_maps[-1]
+        return features
 
     def run_blocks(self, state: Tensor, start: int, stop: int, image_size: Size) -> Tensor:  # noqa: ARG002
         """There are no blocks."""
@@ -43,58 +48,114 @@ class WholeNetwork(Backbone):
         return [self.network] if self.tail_blocks else []
 
     def stage_blocks(self) -> int:
-        """The network is one block."""
-        return 1
+        """There are none."""
+        return 0
 
-    def grid_size(self, image_size: Size) -> Size:
-        """Partial cells at the border count."""
-        return -(-image_size[0] // self.stride), -(-image_size[1] // self.stride)
+    def own_names(self, tensors: Tensors) -> Tensors:
+        """The library's names, below the network."""
+        return {f"network.{key.removeprefix('network.')}": value for key, value in tensors.items()}
 
 
-def build_hub_backbone(repository: str, weights: str | Path | None, final_norm: bool) -> Backbone:
-    """Build a backbone from its configuration on the hub, with the hub's weights, a file's, or random ones."""
-    import transformers
+@dataclass(frozen=True)
+class Known:
+    """A network of the hub that is built with our own modules, so that it can be cut anywhere."""
 
-    config = _load(repository, transformers.AutoConfig.from_pretrained)
-    if config.model_type == "resnet":
-        _cut_last_stage(config)
-    if weights == "default":
-        network = _load(repository, _model_class(config).from_pretrained, config=config, **_without_pooler(config))
-    else:
-        network = _model_class(config)(config, **_without_pooler(config))
-    backbone = _wrap(repository, network, config, final_norm)
-    if weights not in (None, "random", "default"):
-        from simsc.models.weights import load_weights
+    build: Callable[..., Backbone]
+    channels: int
+    stride: int
+    blocks: int
+    settings: Mapping[str, Any]
 
+
+def build_hub_backbone(repository: str, weights: str | Path | None) -> Backbone:
+    """Build a backbone from its configuration on the hub, with the hub's weights, a file's, random ones or none."""
+    config = _load(repository, _transformers().AutoConfig.from_pretrained)
+    known = _known(config)
+    backbone = _whole(repository, config, weights) if known is None else _cuttable(repository, known, weights)
+    if weights not in (None, "random", "default", "unset"):
         load_weights(backbone, Path(str(weights)))
     return backbone
 
 
-def _wrap(repository: str, network: Any, config: Any, final_norm: bool) -> Backbone:
-    family = config.model_type
+def _cuttable(repository: str, known: Known, weights: str | Path | None) -> Backbone:
+    spec = _spec(repository, known)
+    if weights in (None, "random"):
+        return from_spec(spec)
+    backbone = unset(spec)
+    if weights == "default":
+        network = _load(repository, _transformers().AutoModel.from_pretrained)
+        fill(backbone, network.state_dict(), f"{HUB_PREFIX}{repository}")
+    return backbone
+
+
+def _whole(repository: str, config: Any, weights: str | Path | None) -> Backbone:
+    model = _backbone_class(config)
+    network = _load(repository, model.from_pretrained, config=config) if weights == "default" else model(config)
+    known = Known(WholeNetwork, *_measure(network), 0, {"network": network})
+    return from_spec(_spec(repository, known))
+
+
+def _spec(repository: str, known: Known) -> BackboneSpec:
     mean, std = _normalisation(repository)
-    if family == "resnet":
-        sizes = (config.hidden_sizes[-1], 2 ** (len(config.depths) + 1), sum(config.depths))
-    elif family in WRAPPERS:
-        sizes = (config.hidden_size, config.patch_size, config.num_hidden_layers)
+    return BackboneSpec(
+        f"{HUB_PREFIX}{repository}",
+        known.channels,
+        known.stride,
+        known.blocks,
+        "see its model card",
+        known.build,
+        Source("model.safetensors", page=f"https://huggingface.co/{repository}", hub=repository),
+        known.settings,
+        input_size=max(round(256 / known.stride), 1) * known.stride,
+        mean=mean,
+        std=std,
+    )
+
+
+def _known(config: Any) -> Known | None:
+    """How our own modules build the network of a configuration; None if they do not have what it asks for."""
+    kind = config.model_type
+    if kind == "resnet":
+        return _known_resnet(config)
+    if kind not in ("vit", "dinov2", "dinov2_with_registers", "dinov3_vit") or not _is_plain_vit(config):
+        return None
+    settings: dict[str, Any] = {"heads": config.num_attention_heads, "epsilon": config.layer_norm_eps}
+    settings["hidden"] = getattr(config, "intermediate_size", None) or int(config.hidden_size * config.mlp_ratio)
+    settings["layer_scale"] = kind != "vit"
+    settings["registers"] = getattr(config, "num_register_tokens", 0)
+    if kind == "dinov3_vit":
+        settings |= {"rotary": True, "rotary_base": config.rope_theta, "key_bias": config.key_bias}
     else:
-        sizes = (*_measure(network), 0)
-    source = Source("model.safetensors", page=f"https://huggingface.co/{repository}", hub=repository)
-    licence = "see its model card"
-    side = max(round(256 / sizes[1]), 1) * sizes[1]
-    name = f"{HUB_PREFIX}{repository}"
-    spec = BackboneSpec(name, family, *sizes, licence, source, {}, input_size=side, mean=mean, std=std)
-    if family == "resnet":
-        return ResNet(spec, network)
-    return WRAPPERS[family](spec, network, final_norm) if family in WRAPPERS else WholeNetwork(spec, network)
+        settings |= {"positions": config.image_size // config.patch_size, "antialias": kind.endswith("registers")}
+    return Known(VisionTransformer, config.hidden_size, config.patch_size, config.num_hidden_layers, settings)
 
 
-def _model_class(config: Any) -> Any:
-    import transformers
+def _known_resnet(config: Any) -> Known | None:
+    if config.hidden_act != "relu" or config.downsample_in_first_stage:
+        return None
+    depths, widths = list(config.depths)[:STAGES], list(config.hidden_sizes)[:STAGES]
+    settings = {"depths": depths, "widths": widths, "stem": config.embedding_size}
+    settings |= {"v1": config.downsample_in_bottleneck, "basic": config.layer_type == "basic"}
+    return Known(ResNet, widths[-1], 2 ** (len(depths) + 1), sum(depths), settings)
+
+
+def _is_plain_vit(config: Any) -> bool:
+    """Square patches, GELU, biases where our modules have them."""
+    sizes = (config.patch_size, config.image_size)
+    biases = ("qkv_bias", "query_bias", "value_bias", "proj_bias", "mlp_bias")
+    gated = getattr(config, "use_swiglu_ffn", False) or getattr(config, "use_gated_mlp", False)
+    return (
+        config.hidden_act == "gelu"
+        and not gated
+        and all(isinstance(size, int) for size in sizes)
+        and all(getattr(config, bias, True) for bias in biases)
+    )
+
+
+def _backbone_class(config: Any) -> Any:
+    _transformers()
     from transformers.models.auto.modeling_auto import MODEL_FOR_BACKBONE_MAPPING
 
-    if config.model_type == "vit":
-        return transformers.ViTModel
     if type(config) not in MODEL_FOR_BACKBONE_MAPPING:
         raise ConfigError(
             f"models of type '{config.model_type}' give no feature maps: transformers has no backbone of it"
@@ -102,15 +163,15 @@ def _model_class(config: Any) -> Any:
     return MODEL_FOR_BACKBONE_MAPPING[type(config)]
 
 
-def _without_pooler(config: Any) -> dict[str, bool]:
-    return {"add_pooling_layer": False} if config.model_type == "vit" else {}
-
-
-def _cut_last_stage(config: Any) -> None:
-    """Keep the stages up to stride 16, as for the ResNets of the registry."""
-    config.depths, config.hidden_sizes = list(config.depths)[:3], list(config.hidden_sizes)[:3]
-    config.stage_names = config.stage_names[:4]
-    config.out_features = [config.stage_names[-1]]
+def _transformers() -> Any:
+    """The library, which is an extra: none of our own backbones needs it."""
+    try:
+        import transformers
+    except ImportError as error:
+        raise ConfigError(
+            f"{HUB_PREFIX}<repository> needs transformers ({error}); install it with: pip install 'simsc[hub]'"
+        ) from error
+    return transformers
 
 
 def _load(repository: str, load: Callable[..., Loaded], **arguments: Any) -> Loaded:

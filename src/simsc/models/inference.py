@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-import torch
+import re
 
-from simsc.models.folding import fold_batchnorm
+import torch
+from torch import nn
+from torch.nn.utils.fusion import fuse_conv_bn_weights
+
+from simsc.models.backbone import Backbone
 from simsc.models.model import SimSC
 
 
@@ -13,8 +17,31 @@ def prepare_for_inference(model: SimSC) -> SimSC:
 
     The weights then have other names: do not train or save the model afterwards.
     """
-    trainable = model.trainable
-    model.backbone = fold_batchnorm(model.backbone)
-    model.set_trainable(trainable)
+    fold_batchnorm(model.backbone)
     model.backbone.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     return model.eval().requires_grad_(False)
+
+
+def fold_batchnorm(backbone: Backbone) -> Backbone:
+    """Put every batch normalisation into the convolution before it, in place; a network without any stays as it is.
+
+    Only valid with frozen statistics, so the backbone is in evaluation mode afterwards. Its state dict has other keys:
+    fold after loading weights.
+    """
+    backbone.eval()
+    for module in list(backbone.modules()):
+        for name, child in list(module.named_children()):
+            # conv1, bn1 of a block, and 0, 1 of a shortcut.
+            convolution = getattr(module, re.sub("bn", "conv", name) if name.startswith("bn") else "0", None)
+            if isinstance(child, nn.BatchNorm2d) and isinstance(convolution, nn.Conv2d):
+                _fold(convolution, child)
+                setattr(module, name, nn.Identity())
+    return backbone
+
+
+def _fold(convolution: nn.Conv2d, norm: nn.BatchNorm2d) -> None:
+    assert norm.running_mean is not None
+    assert norm.running_var is not None
+    convolution.weight, convolution.bias = fuse_conv_bn_weights(
+        convolution.weight, convolution.bias, norm.running_mean, norm.running_var, norm.eps, norm.weight, norm.bias
+    )

@@ -12,6 +12,10 @@ TRAINABLE = "none, last-block, last-<k>, last-stage or all"
 
 def tail_blocks(trainable: str, backbone: Backbone) -> int:
     """How many of the last blocks ``trainable`` names; ``num_blocks + 1`` is everything."""
+    if backbone.num_blocks == 0 and trainable not in ("none", "all"):
+        raise ConfigError(
+            f"trainable '{trainable}' is not allowed for {backbone.spec.name}, which cannot be cut; allowed: none, all"
+        )
     if trainable == "last-stage":
         return backbone.stage_blocks()
     counts = {"none": 0, "last-block": 1, "all": backbone.num_blocks + 1}

@@ -8,7 +8,7 @@ from simsc.errors import ConfigError, WeightsError, unknown_name
 from simsc.models.checkpoints import build_model, load_model
 from simsc.models.heads import parse_head
 from simsc.models.model import SimSC
-from simsc.models.registry import HUB_PREFIX, find_backbone, list_backbones
+from simsc.models.specs import HUB_PREFIX, backbone_names
 from simsc.models.temperature import PRETRAINED_TEMPERATURE
 
 DEFAULT = "simsc-resnet50"
@@ -84,11 +84,7 @@ def _trained(name: str) -> Path | None:
 
 
 def _is_backbone(name: str) -> bool:
-    return name.startswith(HUB_PREFIX) or name in _backbone_names()
-
-
-def _backbone_names() -> list[str]:
-    return [alias for entry in map(find_backbone, list_backbones()) for alias in (entry.name, *entry.aliases)]
+    return name.startswith(HUB_PREFIX) or name in backbone_names()
 
 
 def _refusal(name: str) -> str:
@@ -98,7 +94,7 @@ def _refusal(name: str) -> str:
             f"{name} is a trained model, which keeps the head it was trained with; "
             f"a head can only be added to a backbone, as in resnet50{HEAD_MARK}hpf"
         )
-    known = unknown_name("model", name, [*packaged_models(), *_backbone_names()])
+    known = unknown_name("model", name, [*packaged_models(), *backbone_names()])
     return f"{known}, such a backbone with a head (resnet50{HEAD_MARK}hpf), or the path of a model file or run folder"
 
 

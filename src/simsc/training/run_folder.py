@@ -103,12 +103,9 @@ class RunFolder:
 
 def provenance() -> dict[str, Any]:
     """Versions and commit that produced a run."""
-    import transformers
-
     return {
         "simsc": __version__,
         "torch": torch.__version__,
-        "transformers": transformers.__version__,
         "python": platform.python_version(),
         "threads": torch.get_num_threads(),
         "commit": _git_commit(),

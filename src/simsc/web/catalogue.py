@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simsc.errors import ConfigError
-from simsc.models.registry import find_backbone, list_backbones
+from simsc.models.specs import find_backbone, list_backbones
 from simsc.models.weights import find_weights
 from simsc.models.zoo import DEFAULT, find_model, packaged_models, split_head
 from simsc.web.schemas import NotFound

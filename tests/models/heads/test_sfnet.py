@@ -49,6 +49,6 @@ def test_an_image_is_adapted_once_however_many_pairs_share_it(tiny):
     both = images.select(torch.tensor([0, 1])), images.select(torch.tensor([1, 0]))
     scores = model.score_maps(*both, torch.full((2, 1, 2), 20.0))
     assert adapted == [2]
-    maps = model.backbone(torch.rand(1, 3, 64, 64))
+    maps = model.backbone.layers(torch.rand(1, 3, 64, 64), [model.backbone.num_blocks])[0]
     assert not torch.equal(model.head.adapt(maps), maps)
     assert scores.shape == (2, 1, 4, 4)
