@@ -179,7 +179,7 @@ MUTANTS = [
     ),
     Mutant(
         "resume forgets the optimiser",
-        "training/training_state.py",
+        "training/run_folder.py",
         "optimizer.load_state_dict(",
         "dict(",
         "tests/training/test_trainer.py",
@@ -193,7 +193,7 @@ MUTANTS = [
     ),
     Mutant(
         "average keeps nothing",
-        "training/averaging.py",
+        "training/step.py",
         "self._values, 1 - kept",
         "self._values, 1.0",
         "tests/training/test_averaging.py",

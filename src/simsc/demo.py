@@ -26,7 +26,7 @@ from simsc.models.model import SimSC
 from simsc.models.zoo import DEFAULT, find_model, open_model
 from simsc.training.config import Config
 from simsc.training.listener import Listener
-from simsc.training.report import write_curves
+from simsc.training.run_folder import write_curves
 from simsc.training.trainer import Trainer
 
 PROTOCOL = "paper-256"

@@ -3,7 +3,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from simsc.training.averaging import WeightAverage
+from simsc.training.step import WeightAverage
 
 
 def test_follows_the_slow_obvious_formula() -> None:

@@ -3,8 +3,11 @@ from __future__ import annotations
 import math
 
 import pytest
+import torch
 
-from simsc.training.monitor import GRACE, WINDOW, Monitor, TrainingDiverged
+from simsc.models.backbone import build_backbone
+from simsc.models.model import SimSC
+from simsc.training.monitor import GRACE, WINDOW, Monitor, TrainingDiverged, gradient_magnitudes
 
 
 def feed(monitor: Monitor, loss: float, temperature: float, steps: int = GRACE + WINDOW) -> None:
@@ -68,3 +71,16 @@ def test_what_was_seen_survives_a_resume() -> None:
     assert after.broken_total == 1
     with pytest.raises(TrainingDiverged, match="above"):
         after.good_step(GRACE, 4.0, 0.95)
+
+
+@pytest.mark.parametrize(
+    ("backbone", "layers"),
+    [("resnet50.v1_in1k", ["conv_1", "conv_2", "conv_3"]), ("dinov2-small", ["linear_1", "linear_2"])],
+)
+def test_gradients_of_the_last_block_are_recorded_whatever_follows_it(backbone: str, layers: list[str]) -> None:
+    model = SimSC(build_backbone(backbone, None), trainable="last-block").train()
+    assert gradient_magnitudes(model) == {}  # before any step
+    model.encode(torch.rand(1, 3, 56, 56)).maps.square().sum().backward()
+    found = gradient_magnitudes(model)
+    assert list(found)[: len(layers)] == layers
+    assert min(found.values()) > 0

@@ -153,10 +153,15 @@ def test_broken_steps_are_skipped_counted_and_end_the_run(
     assert ["loss" in line for line in steps] == [True, False, True, False, False]
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [{"freeze_batchnorm": False}, {"freeze_batchnorm": True, "head": "sfnet:hidden=16"}],
+    ids=["of the backbone", "of a head"],
+)
 def test_a_broken_step_leaves_no_mark_on_learning_statistics(
-    tiny_config: Config, tiny_root: Path, tmp_path: Path, monkeypatch
+    tiny_config: Config, tiny_root: Path, tmp_path: Path, monkeypatch, changes: dict
 ) -> None:
-    config = replace(tiny_config, epochs=1, freeze_batchnorm=False, average=0.5)
+    config = replace(tiny_config, epochs=1, average=0.5, **changes)
     trainer = Trainer(config, tmp_path, root=tiny_root)
     prepare = trainer.feed._prepare
 

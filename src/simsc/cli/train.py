@@ -45,7 +45,7 @@ def train(
 
     from simsc import distributed
     from simsc.cli.views import training_listener
-    from simsc.training.report import write_curves
+    from simsc.training.run_folder import write_curves
     from simsc.training.trainer import Trainer
 
     with distributed.process_group(device):

@@ -1,13 +1,22 @@
-"""Watches a run: skips broken steps, and stops early with a diagnosis when the run has collapsed."""
+"""Watches a run: what its steps were like, and when to stop with a diagnosis because it has collapsed."""
 
 from __future__ import annotations
 
 import math
+import time
 from collections import deque
+from collections.abc import Sequence
 from statistics import median
+from typing import Any
 
+import torch
+from torch import nn
+
+from simsc.distributed import sum_over_processes
 from simsc.errors import SimscError
+from simsc.models.model import SimSC
 from simsc.models.temperature import learns
+from simsc.training.objective import LossParts
 
 MAX_BROKEN_STEPS = 10
 WINDOW = 150
@@ -63,7 +72,7 @@ class Monitor:
             "temperatures": list(self._temperatures),
         }
 
-    def load_state_dict(self, state: dict) -> None:
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from :meth:`state_dict`."""
         self.broken_total, self._broken_in_a_row = state["broken_total"], state["broken_in_a_row"]
         self._steps = state["steps"]
@@ -117,3 +126,61 @@ class Monitor:
         distances = [abs(loss - self.uniform_loss) for loss in self._losses]
         near = sum(distance < 10 * FLAT_MARGIN for distance in distances)
         return abs(median(self._losses) - self.uniform_loss) < FLAT_MARGIN and near > 0.9 * len(distances)
+
+
+_FIELDS = ("total", "cross_entropy", "regularizer", "beta_source", "beta_target", "temperature", "pairs")
+
+
+class StepMeter:
+    """Sums the parts of the loss over steps and processes, between two lines of the metrics.
+
+    Args:
+        state: sums to go on from after a resume, see :meth:`state`.
+    """
+
+    def __init__(self, state: Sequence[float] | None = None) -> None:
+        self.sums = torch.zeros(len(_FIELDS), dtype=torch.float64) if state is None else torch.tensor(state).double()
+        self.started, self._before = time.monotonic(), float(self.sums[-1])
+
+    def add(self, parts: LossParts, weight: float) -> None:
+        """Count a step; ``weight`` is 0 for a process that only took part."""
+        values = torch.stack([getattr(parts, name).detach() for name in _FIELDS]).cpu().double()
+        self.sums += weight * values
+
+    def state(self) -> list[float]:
+        """Sums over all processes."""
+        total: list[float] = sum_over_processes(self.sums).tolist()
+        return total
+
+    def means(self) -> dict[str, float]:
+        """Means over pairs, and pairs per second; empty if every step was skipped."""
+        sums = self.state()
+        pairs = sums[-1]
+        if not pairs:
+            return {}
+        total, entropy, regularizer, source, target, temperature = (value / pairs for value in sums[:-1])
+        return {
+            "loss": round(total, 6),
+            "ce": round(entropy, 6),
+            "reg": round(regularizer, 6),
+            "beta_source": round(source, 6),
+            "beta_target": round(target, 6),
+            "temperature": round(temperature, 6),
+            "pairs_per_second": round((pairs - self._before) / max(time.monotonic() - self.started, 1e-9), 2),
+        }
+
+
+def gradient_magnitudes(model: SimSC) -> dict[str, float]:
+    """Mean absolute gradient of each convolution or linear layer of the last trainable block (supplement).
+
+    The block is the last part of the tail that has such a layer: a ViT's tail ends with a LayerNorm, which has none.
+    """
+    for block in reversed(model.backbone.tail_modules()):
+        layers = [layer for layer in block.modules() if isinstance(layer, nn.Conv2d | nn.Linear)]
+        gradients = [(layer, layer.weight.grad) for layer in layers if layer.weight.grad is not None]
+        if gradients:
+            return {
+                f"{'conv' if isinstance(layer, nn.Conv2d) else 'linear'}_{index}": float(gradient.abs().mean())
+                for index, (layer, gradient) in enumerate(gradients, 1)
+            }
+    return {}

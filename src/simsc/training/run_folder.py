@@ -10,13 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from simsc._version import __version__
-from simsc.errors import ConfigError, DataError
+from simsc.errors import ConfigError, DataError, SimscError
 from simsc.files import atomic_path, write_json, write_text
 from simsc.training.config import Config
+from simsc.training.step import WeightAverage
 
+Tensors = dict[str, Tensor]
 EXECUTION_KEYS = {"cache", "compile", "checkpoint_minutes", "log_every", "track_gradients", "epochs", "patience"}
 """Keys that may change when a run is resumed: they do not change what a step computes."""
 
@@ -80,14 +82,14 @@ class RunFolder:
         kept = [r for r in self.read_metrics() if r["step"] <= step and not ("val" in r and r["epoch"] > epoch)]
         write_text(self.metrics, "".join(json.dumps(record) + "\n" for record in kept))
 
-    def save_state(self, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
+    def save_state(self, tensors: Tensors, state: dict[str, Any]) -> None:
         """Write the state a run resumes from."""
         from safetensors.torch import save_file
 
         with atomic_path(self.last) as temporary:
             save_file(tensors, temporary, metadata={"state": json.dumps(state)})
 
-    def load_state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    def load_state(self) -> tuple[Tensors, dict[str, Any]]:
         """Read what :meth:`save_state` wrote."""
         from safetensors import SafetensorError, safe_open
 
@@ -99,6 +101,44 @@ class RunFolder:
             raise DataError(
                 f"{self.last}: cannot be resumed from ({error}); remove it to start the run again"
             ) from None
+
+
+def collect_tensors(model: nn.Module, optimizer: torch.optim.Optimizer, average: WeightAverage) -> Tensors:
+    """Everything that training changes: learning parameters, buffers, the optimiser's state, averaged weights.
+
+    Frozen weights are left out: they are rebuilt from their source, and a checkpoint stays small.
+    """
+    changing = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
+    changing |= {name for name, _ in model.named_buffers()}
+    tensors = {f"model/{name}": t.detach().clone() for name, t in model.state_dict().items() if name in changing}
+    for index, values in optimizer.state_dict()["state"].items():
+        tensors.update({f"optimizer/{index}/{key}": value.clone() for key, value in values.items()})
+    tensors.update({f"average/{name}": value.clone() for name, value in average.tensors.items()})
+    return tensors
+
+
+def restore_tensors(
+    tensors: Tensors, model: nn.Module, optimizer: torch.optim.Optimizer, average: WeightAverage
+) -> None:
+    """Put back what :func:`collect_tensors` collected."""
+    model.load_state_dict(_below(tensors, "model/"), strict=False)
+    state: dict[int, dict[str, Tensor]] = {}
+    for name, value in _below(tensors, "optimizer/").items():
+        index, key = name.split("/")
+        state.setdefault(int(index), {})[key] = value
+    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+    average.load(_below(tensors, "average/"))
+
+
+def write_curves(folder: Path) -> Path | None:
+    """Learning curves of a run as PNG and SVG; None where plotting is not installed."""
+    from simsc.pictures import plot_learning_curves
+
+    try:
+        plot_learning_curves(RunFolder(folder).read_metrics(), folder / "curves.png")
+    except SimscError:
+        return None
+    return folder / "curves.png"
 
 
 def provenance() -> dict[str, Any]:
@@ -134,3 +174,7 @@ def _refuse_changes(stored: dict[str, Any], config: Config, path: Path) -> None:
                 f"{path} holds a run with {key} = {before[key]}, not {now[key]}; resume with the same configuration "
                 "or give another --out"
             )
+
+
+def _below(tensors: Tensors, prefix: str) -> dict[str, Any]:
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}

@@ -1,8 +1,11 @@
-"""One optimisation step: forward, backward, clipping, and Adam, unless the gradient is broken."""
+"""One optimisation step: forward, backward, clipping, and Adam, unless the gradient is broken; and the running
+average of the weights that the steps give."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -15,7 +18,6 @@ from simsc.models.model import SimSC
 from simsc.training.config import Config
 from simsc.training.feed import Work
 from simsc.training.objective import LossParts, PairObjective
-from simsc.training.synchronized import share_images, synchronize_batchnorm
 
 _AMP = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -49,7 +51,6 @@ class Optimization:
         self.base_rates = [float(group["lr"]) for group in self.optimizer.param_groups]
         self.scaler = torch.amp.GradScaler(device.type, enabled=config.amp == "fp16")
         self.objective = _distribute(PairObjective(model, config), config)
-        self._statistics = [] if config.freeze_batchnorm else list(model.buffers())
 
     @property
     def rate(self) -> float:
@@ -60,8 +61,9 @@ class Optimization:
         """Take step number ``step`` on this process's part of a batch of images of ``size``."""
         torch.manual_seed(hash((self.config.seed, step)) % 2**63)  # dropout, the same after a resume
         self._set_rates(step)
-        before = [buffer.clone() for buffer in self._statistics]
-        share_images(self.objective, work.image_shares)
+        statistics = _learning_statistics(self.objective)
+        before = [buffer.clone() for buffer in statistics]
+        distributed.share_images(self.objective, work.image_shares)
         with torch.autocast(self.device.type, dtype=_AMP.get(self.config.amp), enabled=self.config.amp != "none"):
             parts: LossParts = self.objective(work.state, size, work.batch)
         # DDP averages over processes; this makes it the mean over all pairs of the global batch.
@@ -69,7 +71,7 @@ class Optimization:
         norm = self._backward(loss)
         if not torch.isfinite(norm):
             self.scaler.update()
-            for buffer, value in zip(self._statistics, before, strict=True):
+            for buffer, value in zip(statistics, before, strict=True):
                 buffer.copy_(value)  # a forward pass that broke has left its mark on BatchNorm's statistics
             return StepOutcome(parts, "gradient" if torch.isfinite(loss) else "loss")
         self.scaler.step(self.optimizer)
@@ -90,8 +92,68 @@ class Optimization:
             group["lr"] = rate * factor
 
 
+class WeightAverage:
+    """Exponential moving average of what changes in a model; with ``decay`` 0 it is the model's own values.
+
+    It is steadier than the last step's weights, and what is validated and kept when it is on.
+
+    Over the first steps the average follows faster, so that it forgets the weights that training started from:
+    step n (from 1) keeps at most ``n / (n + 9)`` of the average before it.
+
+    Args:
+        model: whose learning parameters and BatchNorm statistics to average: averaged weights need averaged statistics.
+        decay: share of the average that each step keeps, at least 0 and below 1; 0.999 looks back about 1000 steps.
+    """
+
+    def __init__(self, model: nn.Module, decay: float) -> None:
+        self.decay = decay
+        changing = _changing(model) if decay else {}
+        self._values: list[Tensor] = list(changing.values())
+        self.tensors: dict[str, Tensor] = {name: value.detach().clone() for name, value in changing.items()}
+
+    @torch.no_grad()
+    def update(self, step: int) -> None:
+        """Take the values after step number ``step`` (from 1) into the average."""
+        if self.tensors:
+            kept = min(self.decay, step / (step + 9))
+            torch._foreach_lerp_(list(self.tensors.values()), self._values, 1 - kept)
+
+    @contextmanager
+    def applied(self) -> Iterator[None]:
+        """Within this context the model has the averaged values."""
+        self._swap()
+        try:
+            yield
+        finally:
+            self._swap()
+
+    def load(self, tensors: dict[str, Tensor]) -> None:
+        """Continue from a stored average."""
+        for name, average in self.tensors.items():
+            average.copy_(tensors[name])
+
+    @torch.no_grad()
+    def _swap(self) -> None:
+        for value, average in zip(self._values, self.tensors.values(), strict=True):
+            current = value.clone()
+            value.copy_(average)
+            average.copy_(current)
+
+
 def _distribute(objective: nn.Module, config: Config) -> nn.Module:
     if distributed.world_size() > 1:
-        synchronize_batchnorm(objective)
+        distributed.synchronize_batchnorm(objective)
         objective = nn.parallel.DistributedDataParallel(objective, broadcast_buffers=not config.freeze_batchnorm)
     return torch.compile(objective) if config.compile else objective  # type: ignore[return-value]
+
+
+def _learning_statistics(module: nn.Module) -> list[Tensor]:
+    """What a forward pass changes: the statistics of BatchNorms in training mode, a head's own among them."""
+    norms = (each for each in module.modules() if isinstance(each, nn.modules.batchnorm._BatchNorm) and each.training)
+    return [buffer for norm in norms for buffer in norm.buffers()]
+
+
+def _changing(model: nn.Module) -> dict[str, Tensor]:
+    """Learning parameters, and the statistics of all BatchNorms: those of frozen ones average to themselves."""
+    parameters = {name: value for name, value in model.named_parameters() if value.requires_grad}
+    return parameters | {name: value for name, value in model.named_buffers() if "running_" in name}

@@ -18,17 +18,13 @@ from simsc.evaluation.protocol import find_protocol
 from simsc.evaluation.scoring import score
 from simsc.files import cache_folder, write_json
 from simsc.models.checkpoints import save_model
-from simsc.training.averaging import WeightAverage
 from simsc.training.config import Config
 from simsc.training.feed import TrainingFeed, Work, training_pairs, unique_images
-from simsc.training.interrupt import StopRequest
-from simsc.training.listener import Listener
-from simsc.training.meters import StepMeter, gradient_magnitudes
-from simsc.training.monitor import Monitor, TrainingDiverged
-from simsc.training.run_folder import RunFolder
+from simsc.training.listener import Listener, StopRequest
+from simsc.training.monitor import Monitor, StepMeter, TrainingDiverged, gradient_magnitudes
+from simsc.training.run_folder import RunFolder, collect_tensors, restore_tensors
 from simsc.training.starting import starting_model
-from simsc.training.step import Optimization, StepOutcome
-from simsc.training.training_state import collect_tensors, restore_tensors
+from simsc.training.step import Optimization, StepOutcome, WeightAverage
 
 SELECTION_ALPHA = 0.1
 

@@ -7,7 +7,7 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 from torch import nn
 
-from simsc.training.synchronized import SynchronizedBatchNorm, share_images, synchronize_batchnorm
+from simsc.distributed import SynchronizedBatchNorm, share_images, synchronize_batchnorm
 
 
 def images(count: int = 5) -> torch.Tensor:
