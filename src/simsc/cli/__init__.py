@@ -2,34 +2,22 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 import sys
 
 import typer
 
 from simsc.cli import bench, data, demo, evaluate, experiment, export, match, models, serve, train, transfer, warp
-from simsc.cli.memory import keep_freed_memory
+from simsc.cli.application import app
 from simsc.errors import SimscError
 
-app = typer.Typer(
-    name="simsc",
-    help="Semantic correspondence with temperature learning: train, evaluate, match, transfer, warp.",
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-app.add_typer(data.app, name="data")
-app.add_typer(models.app, name="models")
-demo.register(app)
-train.register(app)
-evaluate.register(app)
-bench.register(app)
-experiment.register(app)
-match.register(app)
-export.register(app)
-transfer.register(app)
-warp.register(app)
-serve.register(app)
+__all__ = ["app", "bench", "data", "demo", "evaluate", "experiment", "export", "main", "match", "models"]
+__all__ += ["serve", "train", "transfer", "warp"]  # importing a module adds its commands
+
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # names of glibc's mallopt
+_KEPT_BYTES = 1 << 30
+_MAPPED_FROM_BYTES = 32 << 20  # blocks of this size are mapped and unmapped each time; glibc refuses a larger value
 
 
 def _print_version(wanted: bool) -> None:
@@ -47,6 +35,22 @@ def root(
     ),
 ) -> None:
     """Semantic correspondence with temperature learning."""
+
+
+def keep_freed_memory() -> bool:
+    """Have glibc keep freed memory instead of handing it back after every layer; True where that was possible.
+
+    A forward frees and asks for the same megabytes again and again. Returned to the kernel they come back as pages that
+    have to be cleared first, which was 14% of a match. Only the command line does this, to its own process: a library
+    leaves the allocator alone. Whoever sets ``MALLOC_...`` variables has decided already.
+    """
+    if not sys.platform.startswith("linux") or any(name.startswith("MALLOC_") for name in os.environ):
+        return False
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError):  # another C library
+        return False
+    return bool(mallopt(_MMAP_THRESHOLD, _MAPPED_FROM_BYTES) and mallopt(_TRIM_THRESHOLD, _KEPT_BYTES))
 
 
 def main() -> None:

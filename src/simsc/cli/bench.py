@@ -7,21 +7,16 @@ import os
 
 import typer
 
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(bench)
+from simsc.cli.application import command
 
 
+@command("simsc bench queries dense --quick")
 def bench(
     names: list[str] | None = typer.Argument(None, help="queries, dense, match, training, evaluation; default: all."),
     quick: bool = typer.Option(False, help="Small sizes, a few seconds: shows that it runs; targets do not apply."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON instead of a table."),
 ) -> None:
-    """Measure speed and memory as ratios: alternating runs, medians.
-
-    Example: `simsc bench queries dense`
-    """
+    """Measure speed and memory as ratios: alternating runs, medians."""
     os.environ.setdefault("KINETO_LOG_LEVEL", "5")  # else the profiler reports every start and stop
     from simsc.bench import describe, environment, run_cases
 

@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from simsc.cli.application import app as application
+from simsc.cli.application import command
+
 if TYPE_CHECKING:
     from simsc.data.verify import Report
 
 app = typer.Typer(help="Data sets: what exists, how to get it, whether it is complete.", no_args_is_help=True)
+application.add_typer(app, name="data")
 
 Name = Annotated[str, typer.Argument(help="Name of the data set, see `simsc data list`.")]
 Root = Annotated[
@@ -20,7 +24,7 @@ Root = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
-@app.command("list", epilog="Example: simsc data list")
+@command("simsc data list", name="list", group=app)
 def list_datasets(as_json: AsJson = False) -> None:
     """List all data sets and whether they are found on this machine."""
     from simsc.data.catalog import DATASETS
@@ -44,7 +48,7 @@ def list_datasets(as_json: AsJson = False) -> None:
     return _print(table)
 
 
-@app.command(epilog="Example: simsc data info pfpascal")
+@command("simsc data info pfpascal", group=app)
 def info(name: Name, root: Root = None, as_json: AsJson = False) -> None:
     """Count pairs, points and images of every split, and pairs per category."""
     from simsc.data.catalog import dataset_info
@@ -63,7 +67,7 @@ def info(name: Name, root: Root = None, as_json: AsJson = False) -> None:
     return None
 
 
-@app.command(epilog="Example: simsc data download pfpascal --root data/pf-pascal")
+@command("simsc data download pfpascal --root data/pf-pascal", group=app)
 def download(
     name: Name,
     root: Root = None,
@@ -88,7 +92,7 @@ def download(
         raise typer.Exit(1)
 
 
-@app.command(epilog="Example: simsc data verify spair --root data/SPair-71k")
+@command("simsc data verify spair --root data/SPair-71k", group=app)
 def verify(name: Name, root: Root = None, as_json: AsJson = False) -> None:
     """Check counts, open every image header, and list the problems; exit code 1 if there are any."""
     from simsc.data.catalog import dataset_info

@@ -10,18 +10,18 @@ from typing import Any
 
 import typer
 
+from simsc.cli.application import command
+
 _MODEL_HELP = "Packaged model, model file, run folder, or backbone to use as it is, also with a head: resnet50+hpf."
 _PROTOCOL_HELP = "paper-256, square-256, original, cats-256, geoaware, dift; @<side> sets the size."
 _LOCALIZER_HELP = "kernel-soft-argmax, argmax, soft-argmax, window-soft-argmax; default: the model's."
 _BETA_HELP = "Evaluation temperature on top of the model's; default: the one it was trained for, or 1."
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command()(evaluate)
-    app.command()(score)
-
-
+@command(
+    "simsc evaluate --data scenes --limit 5 --predictions predictions.jsonl",
+    "simsc evaluate --model resnet50+hpf --data scenes --limit 5 --temperature 0.03",
+)
 def evaluate(
     model: str = typer.Option("simsc-resnet50", help=_MODEL_HELP),
     data: str = typer.Option("pfpascal", help="Data set."),
@@ -37,10 +37,7 @@ def evaluate(
     device: str = typer.Option("auto", help="auto, cpu, cuda, mps."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON instead of a table."),
 ) -> None:
-    """Measure PCK per image, per point and per category under a named protocol.
-
-    Example: `simsc evaluate --model resnet50.v1_in1k --data pfwillow --temperature 0.03`
-    """
+    """Measure PCK per image, per point and per category under a named protocol."""
     from simsc import distributed
     from simsc.evaluation.benchmark import evaluate_model, evaluation_settings, load_for_evaluation
     from simsc.evaluation.predictions import write_predictions
@@ -75,6 +72,7 @@ def _check_names(protocol: str, data: str, localizer: str | None) -> None:
         find_localizer(localizer)
 
 
+@command("simsc score predictions.jsonl")
 def score(
     file: Path = typer.Argument(..., help="Predictions written by `simsc evaluate --predictions`."),
     threshold: str | None = typer.Option(
@@ -84,10 +82,7 @@ def score(
     out: Path | None = typer.Option(None, help="Write the result as JSON."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON instead of a table."),
 ) -> None:
-    """Score a predictions file without a model.
-
-    Example: `simsc score predictions.jsonl`
-    """
+    """Score a predictions file without a model."""
     from simsc.evaluation.predictions import read_predictions
     from simsc.evaluation.protocol import find_protocol
     from simsc.evaluation.scoring import score as score_predictions

@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from simsc.cli.application import command
+
 if TYPE_CHECKING:
     from simsc.training.config import Config
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(experiment)
-
-
+@command("simsc experiment list", "simsc experiment eval-temperature --quick")
 def experiment(
     name: str = typer.Argument(..., help="Name of an experiment, `all`, or `list` to see what there is."),
     quick: bool = typer.Option(False, help="On the embedded scenes, in minutes on a CPU."),
@@ -31,8 +29,6 @@ def experiment(
     out: Path | None = typer.Option(None, help="Where results go; default runs/experiments, quick: runs/quick."),
 ) -> None:
     """Repeat a table or figure of the paper, with the paper's figures beside ours.
-
-    Example: `simsc experiment eval-temperature --quick`
 
     Runs are never trained twice, also not those of `simsc train`; an interrupted experiment goes on where it was.
     """

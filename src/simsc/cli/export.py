@@ -8,14 +8,11 @@ from typing import Annotated
 
 import typer
 
-from simsc.cli.matcher_options import AsJson, Model
+from simsc.cli.application import command
+from simsc.cli.options import AsJson, Model
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(epilog="Example: simsc export --part matcher --out matcher.onnx")(export)
-
-
+@command("simsc export --part matcher --out matcher.onnx")
 def export(
     out: Annotated[Path, typer.Option(help="File to write.")],
     form: Annotated[str, typer.Option("--format", help="onnx (extra `export`).")] = "onnx",

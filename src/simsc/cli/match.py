@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from simsc.cli.matcher_options import AsJson, Device, Flip, KeepAspect, Model, Runtime, Size, open_matcher
+from simsc.cli.application import command
+from simsc.cli.options import AsJson, Device, Flip, KeepAspect, Model, Runtime, Size, open_matcher
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,11 +20,7 @@ UNMATCHED = 1
 """Exit code when a limit was asked for and some point does not pass it."""
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(epilog='Example: simsc match cat1.jpg cat2.jpg --points "120,88;60,140" --picture out.png')(match)
-
-
+@command('simsc match one.png two.png --points "120,88;60,140" --picture matches.png')
 def match(
     source: Annotated[Path, typer.Argument(help="Image with the points.")],
     target: Annotated[Path, typer.Argument(help="Image to find them in.")],

@@ -8,9 +8,12 @@ from typing import Annotated, Any
 
 import typer
 
+from simsc.cli.application import app as application
+from simsc.cli.application import command
 from simsc.models.specs import HUB_PREFIX, BackboneSpec, find_backbone, list_backbones
 
 app = typer.Typer(help="Backbones and their weights.", no_args_is_help=True)
+application.add_typer(app, name="models")
 
 Name = Annotated[str, typer.Argument(help="A name or alias of `simsc models list`.")]
 Pattern = Annotated[str, typer.Argument(help="Shell pattern for names and aliases, such as '*dino*'.")]
@@ -18,7 +21,7 @@ Heads = Annotated[bool, typer.Option("--heads", help="Measure what each matching
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
 
-@app.command("list", epilog="Example: simsc models list '*dino*'")
+@command("simsc models list '*dino*'", name="list", group=app)
 def list_command(pattern: Pattern = "*", as_json: AsJson = False) -> None:
     """List the backbones of the registry."""
     specs = [find_backbone(name) for name in list_backbones(pattern)]
@@ -33,7 +36,7 @@ def list_command(pattern: Pattern = "*", as_json: AsJson = False) -> None:
     Console().print(_table(specs))
 
 
-@app.command(epilog="Example: simsc models info resnet50 --heads")
+@command("simsc models info resnet50 --heads", group=app)
 def info(name: Name, heads: Heads = False, as_json: AsJson = False) -> None:
     """Show everything known about one backbone, and where its weights are or would go."""
     spec = find_backbone(name)
@@ -49,7 +52,7 @@ def info(name: Name, heads: Heads = False, as_json: AsJson = False) -> None:
         _print_heads(costs)
 
 
-@app.command(epilog="Example: simsc models fetch dino-vitb8")
+@command("simsc models fetch dino-vitb8", group=app)
 def fetch(name: Name) -> None:
     """Download the weights of a backbone, or continue a download that was interrupted."""
     if name.startswith(HUB_PREFIX):
@@ -63,7 +66,7 @@ def fetch(name: Name) -> None:
     typer.echo(str(fetch_weights(find_backbone(name))))
 
 
-@app.command(epilog="Example: simsc models average runs/a runs/b --out both.safetensors")
+@command("simsc models average runs/a runs/b --out both.safetensors", group=app)
 def average(
     models: Annotated[list[str], typer.Argument(help="Trained models: packaged names, files or run folders.")],
     out: Annotated[Path, typer.Option(help="The model file to write.")],

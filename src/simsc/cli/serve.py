@@ -6,16 +6,13 @@ from importlib.util import find_spec
 
 import typer
 
+from simsc.cli.application import command
 from simsc.errors import SimscError
 
 _NEEDS = ("fastapi", "uvicorn", "python_multipart")
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(serve)
-
-
+@command("simsc serve --port 8080")
 def serve(
     model: list[str] = typer.Option(
         [],
@@ -29,10 +26,7 @@ def serve(
     max_pixels: int = typer.Option(40, min=1, max=80, help="Largest image, in millions of pixels."),
     memory: int = typer.Option(512, min=1, help="Memory for images and features, in MB."),
 ) -> None:
-    """Open the web page: match two images by clicking.
-
-    Example: `simsc serve --model runs/first --port 8080`
-    """
+    """Open the web page: match two images by clicking."""
     if missing := [name for name in _NEEDS if find_spec(name) is None]:
         raise SimscError(f"simsc serve needs {', '.join(missing)}: install the extra, pip install 'simsc[web]'")
     import uvicorn

@@ -6,12 +6,10 @@ from pathlib import Path
 
 import typer
 
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(train)
+from simsc.cli.application import command
 
 
+@command("simsc train --data scenes --epochs 1 --set max_pairs=8 --out runs/first", "simsc train --list")
 def train(
     preset: str = typer.Option("simsc-resnet50", help="Named configuration; `--list` shows all."),
     data: str = typer.Option("pfpascal", help="Data set to train on: pfpascal, spair, scenes, coco, pairs, ..."),
@@ -27,8 +25,6 @@ def train(
     list_: bool = typer.Option(False, "--list", help="List presets and configuration keys, then exit."),
 ) -> None:
     """Fine-tune a backbone with temperature learning.
-
-    Example: `simsc train --preset resnet50 --data scenes --epochs 2 --out runs/first`
 
     Many processes: `torchrun --nproc-per-node 2 -m simsc train --preset resnet50 --data pfpascal`
     """

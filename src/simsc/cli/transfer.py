@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from simsc.cli.matcher_options import AsJson, Device, Flip, KeepAspect, Model, Runtime, Size, open_matcher
+from simsc.cli.application import command
+from simsc.cli.options import AsJson, Device, Flip, KeepAspect, Model, Runtime, Size, open_matcher
 
 if TYPE_CHECKING:
     from simsc.transfer.run import Outcome
@@ -18,11 +19,7 @@ FAILED = 1
 """Exit code when some images could not be labelled."""
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(epilog="Example: simsc transfer cat.jpg --annotations cat.json photos/ --out labels.json")(transfer)
-
-
+@command("simsc transfer one.png photos --annotations one.json --out labels.json")
 def transfer(
     source: Annotated[Path, typer.Argument(help="The labelled image.")],
     targets: Annotated[list[Path], typer.Argument(help="Images, or folders of images.")],

@@ -7,14 +7,11 @@ from typing import Annotated
 
 import typer
 
-from simsc.cli.matcher_options import Device, Flip, KeepAspect, Model, Runtime, Size, open_matcher
+from simsc.cli.application import command
+from simsc.cli.options import Device, Flip, KeepAspect, Model, Runtime, Size, open_matcher
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(epilog="Example: simsc warp cat1.jpg cat2.jpg --out warped.png --sheet sheet.png")(warp)
-
-
+@command("simsc warp one.png two.png --out warped.png --sheet sheet.png")
 def warp(
     source: Annotated[Path, typer.Argument(help="Image to warp.")],
     target: Annotated[Path, typer.Argument(help="Image to lay it on.")],

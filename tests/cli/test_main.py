@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from simsc.cli.memory import keep_freed_memory
+from simsc.cli import keep_freed_memory
 
 
 @pytest.fixture(autouse=True)
