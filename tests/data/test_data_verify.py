@@ -82,11 +82,6 @@ def test_verify_command(pfpascal: Path) -> None:
     assert json.loads(as_json.output)["images"] == 3
 
 
-@pytest.mark.parametrize("command", ["list", "info", "download", "verify"])
-def test_help_has_an_example(command: str) -> None:
-    assert f"Example: simsc data {command}" in runner.invoke(app, [command, "--help"]).output
-
-
 def test_command_line_and_images_do_not_import_torch() -> None:
     code = "import sys, simsc.cli.data, simsc.images; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

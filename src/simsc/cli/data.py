@@ -48,7 +48,7 @@ def list_datasets(as_json: AsJson = False) -> None:
     return _print(table)
 
 
-@command("simsc data info pfpascal", group=app)
+@command("simsc data info scenes", group=app)
 def info(name: Name, root: Root = None, as_json: AsJson = False) -> None:
     """Count pairs, points and images of every split, and pairs per category."""
     from simsc.data.catalog import dataset_info
@@ -92,7 +92,7 @@ def download(
         raise typer.Exit(1)
 
 
-@command("simsc data verify spair --root data/SPair-71k", group=app)
+@command("simsc data verify scenes", group=app)
 def verify(name: Name, root: Root = None, as_json: AsJson = False) -> None:
     """Check counts, open every image header, and list the problems; exit code 1 if there are any."""
     from simsc.data.catalog import dataset_info

@@ -20,7 +20,7 @@ _BETA_HELP = "Evaluation temperature on top of the model's; default: the one it 
 
 @command(
     "simsc evaluate --data scenes --limit 5 --predictions predictions.jsonl",
-    "simsc evaluate --model resnet50+hpf --data scenes --limit 5 --temperature 0.03",
+    "simsc evaluate --data scenes --limit 5 --protocol original --localizer argmax",
 )
 def evaluate(
     model: str = typer.Option("simsc-resnet50", help=_MODEL_HELP),

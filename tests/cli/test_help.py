@@ -1,0 +1,145 @@
+"""What ``--help`` prints: every word of the source, and examples that run as they stand."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import shlex
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.error import URLError
+
+import pytest
+import typer
+from fastapi import FastAPI
+from PIL import Image
+from starlette.testclient import TestClient
+from typer.testing import CliRunner
+from typer.utils import get_params_from_function
+
+from simsc.cli import app
+from simsc.errors import DownloadError
+from simsc.scenes import render_scene
+
+Command = tuple[str, ...]
+NEEDS_NETWORK = ("simsc data download", "simsc models fetch")
+
+
+def commands(group: typer.Typer = app, path: Command = ()) -> Iterator[tuple[Command, typer.models.CommandInfo]]:
+    """Every command with the words that call it."""
+    for info in group.registered_commands:
+        name = info.name or info.callback.__name__
+        yield (*path, name), info
+    for inner in group.registered_groups:
+        yield from commands(inner.typer_instance, (*path, str(inner.name)))
+
+
+def printed(*path: str, width: int = 1000) -> str:
+    result = CliRunner().invoke(app, [*path, "--help"], env={"COLUMNS": str(width), "TERMINAL_WIDTH": str(width)})
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def said(info: typer.models.CommandInfo) -> list[str]:
+    """The help texts in the source of a command: its paragraphs, and those of its parameters."""
+    parameters = [each.default for each in get_params_from_function(info.callback).values()]
+    paragraphs = (inspect.getdoc(info.callback) or "").split("\n\n")
+    return [*paragraphs, *(text for each in parameters if (text := getattr(each, "help", None)))]
+
+
+def examples(path: Command, width: int = 1000) -> list[str]:
+    _, _, after = printed(*path, width=width).partition("Examples:")
+    return [line.strip() for line in after.splitlines() if line.strip().startswith("simsc ")]
+
+
+@pytest.mark.parametrize("path", [path for path, _ in commands()], ids=" ".join)
+def test_help_prints_what_the_source_says(path: Command) -> None:
+    text = " ".join(printed(*path).replace("│", " ").split())
+    for sentence in said(dict(commands())[path]):
+        assert " ".join(sentence.split()) in text
+
+
+def test_help_of_groups_names_their_commands() -> None:
+    for path, info in commands():
+        first = " ".join((inspect.getdoc(info.callback) or "").split("\n\n")[0].split())
+        assert first in " ".join(printed(*path[:-1]).replace("│", " ").split())
+
+
+@pytest.mark.parametrize("path", [path for path, _ in commands()], ids=" ".join)
+def test_every_command_has_examples_that_fit_a_terminal(path: Command) -> None:
+    found = examples(path)
+    assert found
+    assert examples(path, width=80) == found
+    assert all(shlex.split(line)[1 : 1 + len(path)] == list(path) for line in found)
+
+
+def test_markup_in_help_is_printed_not_obeyed() -> None:
+    from simsc.cli.application import PlainHelp
+
+    group = typer.Typer(cls=PlainHelp, rich_markup_mode="rich")
+
+    @group.command(epilog="*e* [red]<f>")
+    def only(option: str = typer.Option("", help="[[x, y], ...] *a* <b> `c`")) -> None:
+        """[bold]Not bold[/bold] at /home/[a]."""
+
+    result = CliRunner().invoke(get_command_app(group), ["only", "--help"], env={"COLUMNS": "200"})
+    for text in ("[[x, y], ...] *a* <b> `c`", "[bold]Not bold[/bold] at /home/[a].", "*e* [red]<f>"):
+        assert text in result.output
+
+
+def get_command_app(group: typer.Typer) -> typer.Typer:
+    group.callback()(lambda: None)  # with a callback, a single command stays a command of a group
+    return group
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the files that the examples name."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SIMSC_HOME", str(tmp_path / "home"))
+    (tmp_path / "photos").mkdir()
+    names = ("one.png", "two.png", "photos/three.png", "photos/four.png")
+    scenes = [render_scene("car", index, split="test") for index in range(len(names))]
+    for name, scene in zip(names, scenes, strict=True):
+        Image.fromarray(scene.image).save(tmp_path / name)
+    labels = dict(zip(scenes[0].point_names[:4], scenes[0].points[:4].tolist(), strict=True))
+    Path("one.json").write_text(json.dumps({"category": "car", "keypoints": labels, "box": scenes[0].box.tolist()}))
+    return tmp_path
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The world in small: few scenes, a server that answers once, and no network."""
+    import simsc.demo
+    import simsc.scenes.pairs as pairs
+
+    monkeypatch.setattr(pairs, "PAIRS_PER_CATEGORY", dict.fromkeys(pairs.PAIRS_PER_CATEGORY, 1))
+    monkeypatch.setattr(pairs, "IMAGES_PER_CATEGORY", dict.fromkeys(pairs.IMAGES_PER_CATEGORY, 4))
+    monkeypatch.setattr(simsc.demo, "ADAPTATION", {**simsc.demo.ADAPTATION, "max_pairs": 4, "image_size": 64})
+    monkeypatch.setattr("uvicorn.run", _answer_once)
+    monkeypatch.setattr(urllib.request, "urlopen", _no_network)
+    monkeypatch.setattr("time.sleep", lambda _: None)
+
+
+def _answer_once(server: FastAPI, host: str, port: int, **_: Any) -> None:
+    assert TestClient(server, base_url=f"http://{host}:{port}").get("/api/models").json()[0]["default"]
+
+
+def _no_network(request: Any, *_: Any, **__: Any) -> Any:
+    raise URLError(f"no way to {getattr(request, 'full_url', request)}")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("folder", "quick")
+def test_every_example_runs() -> None:
+    """In the order of the help, so that a later example may use the files of an earlier one."""
+    for path, _ in commands():
+        for line in examples(path):
+            result = CliRunner().invoke(app, shlex.split(line)[1:])
+            if line.startswith(NEEDS_NETWORK):  # as far as the official address
+                assert isinstance(result.exception, DownloadError), line
+                assert "https://" in str(result.exception), line
+            else:
+                assert result.exit_code == 0, f"{line}\n{result.output}\n{result.exception!r}"
