@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from simsc.errors import ConfigError
+from simsc.errors import ConfigError, DataError
 from simsc.evaluation.cache import trunk_fingerprint
 from simsc.training import monitor
 from simsc.training import trainer as train
@@ -17,6 +18,7 @@ from simsc.training.config import Config
 from simsc.training.feed import training_pairs
 from simsc.training.listener import Listener
 from simsc.training.monitor import TrainingDiverged
+from simsc.training.run_folder import RunFolder
 from simsc.training.starting import starting_model
 from simsc.training.trainer import Trainer
 
@@ -74,6 +76,16 @@ def test_a_stopped_and_resumed_run_equals_an_uninterrupted_one(finished: Path, t
     assert ours.keys() == theirs.keys()
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
     assert without_speed(tmp_path / "metrics.jsonl") == without_speed(finished / "metrics.jsonl")
+
+
+def test_a_state_of_a_model_with_other_names_is_refused(finished: Path, tiny_root: Path, tmp_path: Path) -> None:
+    shutil.copytree(finished, tmp_path / "run")
+    folder = RunFolder(tmp_path / "run")
+    tensors, state = folder.load_state()
+    renamed = {name.replace("model/temperature.mlp", "model/temperature.layers"): t for name, t in tensors.items()}
+    folder.save_state(renamed, state)
+    with pytest.raises(DataError, match=r"temperature.* was written by another version"):
+        Trainer(RUN, folder.path, root=tiny_root, resume=True)
 
 
 def test_the_averaged_weights_are_validated_and_kept(tiny_root: Path, tmp_path: Path, monkeypatch) -> None:

@@ -108,9 +108,7 @@ def collect_tensors(model: nn.Module, optimizer: torch.optim.Optimizer, average:
 
     Frozen weights are left out: they are rebuilt from their source, and a checkpoint stays small.
     """
-    changing = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
-    changing |= {name for name, _ in model.named_buffers()}
-    tensors = {f"model/{name}": t.detach().clone() for name, t in model.state_dict().items() if name in changing}
+    tensors = {f"model/{name}": value.detach().clone() for name, value in _changing(model).items()}
     for index, values in optimizer.state_dict()["state"].items():
         tensors.update({f"optimizer/{index}/{key}": value.clone() for key, value in values.items()})
     tensors.update({f"average/{name}": value.clone() for name, value in average.tensors.items()})
@@ -120,7 +118,12 @@ def collect_tensors(model: nn.Module, optimizer: torch.optim.Optimizer, average:
 def restore_tensors(
     tensors: Tensors, model: nn.Module, optimizer: torch.optim.Optimizer, average: WeightAverage
 ) -> None:
-    """Put back what :func:`collect_tensors` collected."""
+    """Put back what :func:`collect_tensors` collected; refuses what was collected from a model with other names."""
+    if other := _below(tensors, "model/").keys() ^ _changing(model).keys():
+        raise DataError(
+            f"the saved state is not of this model ('{min(other)}' is in one of them only): it was written by another "
+            "version of simsc; resume with that version, or start the run again in another folder"
+        )
     model.load_state_dict(_below(tensors, "model/"), strict=False)
     state: dict[int, dict[str, Tensor]] = {}
     for name, value in _below(tensors, "optimizer/").items():
@@ -174,6 +177,13 @@ def _refuse_changes(stored: dict[str, Any], config: Config, path: Path) -> None:
                 f"{path} holds a run with {key} = {before[key]}, not {now[key]}; resume with the same configuration "
                 "or give another --out"
             )
+
+
+def _changing(model: nn.Module) -> Tensors:
+    """What training changes in a model: its learning parameters, and its buffers."""
+    names = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
+    names |= {name for name, _ in model.named_buffers()}
+    return {name: value for name, value in model.state_dict().items() if name in names}
 
 
 def _below(tensors: Tensors, prefix: str) -> dict[str, Any]:
