@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from simsc.data.records import ImageRef
 from simsc.errors import ConfigError
+from simsc.evaluation.encoder import ImageEncoder
 from simsc.evaluation.protocol import PROTOCOLS, find_protocol
 
 
@@ -29,3 +31,17 @@ def test_frames_follow_the_view() -> None:
     padded = find_protocol("geoaware").frame((300, 400))
     assert (padded.canvas, padded.resized, padded.offset) == ((840, 840), (630, 840), (0, 105))
     assert find_protocol("paper-256").frame((300, 400), 14).canvas == (252, 252)
+
+
+def test_a_resnets_cells_are_whole_at_every_protocol(color_model):
+    """Where the side is no multiple of the stride (840 of geoaware), the frame is, so that a cell is 16 pixels."""
+    for protocol in PROTOCOLS.values():
+        encoder = ImageEncoder(color_model, protocol)
+        canvas = encoder.frame(ImageRef(key="a", size=(300, 401))).canvas
+        grid = color_model.backbone.grid_size(canvas)
+        assert (grid[0] * 16, grid[1] * 16) == canvas
+        assert max(canvas) <= max(protocol.side, 401) + 8
+    assert ImageEncoder(color_model, find_protocol("geoaware")).frame(ImageRef(key="a", size=(9, 9))).canvas == (
+        832,
+        832,
+    )

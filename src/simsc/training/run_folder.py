@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from simsc._version import __version__
 from simsc.errors import ConfigError, DataError, SimscError
 from simsc.files import atomic_path, write_json, write_text
+from simsc.models.weights import modern_names
 from simsc.training.config import Config
 from simsc.training.step import WeightAverage
 
@@ -118,19 +119,26 @@ def collect_tensors(model: nn.Module, optimizer: torch.optim.Optimizer, average:
 def restore_tensors(
     tensors: Tensors, model: nn.Module, optimizer: torch.optim.Optimizer, average: WeightAverage
 ) -> None:
-    """Put back what :func:`collect_tensors` collected; refuses what was collected from a model with other names."""
-    if other := _below(tensors, "model/").keys() ^ _changing(model).keys():
+    """Put back what :func:`collect_tensors` collected, also where it named a ResNet's parts otherwise.
+
+    Refuses what was collected from a model with other parts.
+    """
+    own = model.state_dict()
+    stored, averaged = (modern_names(_below(tensors, part), own) for part in ("model/", "average/"))
+    # A transformer's joined projections were three parameters, and an optimiser knows them by number only.
+    older = len(stored) != len(_below(tensors, "model/"))
+    if other := (_below(tensors, "model/") if older else stored).keys() ^ _changing(model).keys():
         raise DataError(
             f"the saved state is not of this model ('{min(other)}' is in one of them only): it was written by another "
             "version of simsc; resume with that version, or start the run again in another folder"
         )
-    model.load_state_dict(_below(tensors, "model/"), strict=False)
+    model.load_state_dict(stored, strict=False)
     state: dict[int, dict[str, Tensor]] = {}
     for name, value in _below(tensors, "optimizer/").items():
         index, key = name.split("/")
         state.setdefault(int(index), {})[key] = value
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
-    average.load(_below(tensors, "average/"))
+    average.load(averaged)
 
 
 def write_curves(folder: Path) -> Path | None:
