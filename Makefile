@@ -5,13 +5,14 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test browser lint types tests bench experiments mutants clean
+.PHONY: help demo test browser lint types tests bench docs experiments mutants clean
 
 help:
 	@echo "make demo          match, adapt and report; A=one.jpg B=two.jpg matches your own images too"
 	@echo "make test          formatter, linter, type checker and all tests"
 	@echo "make experiments   every experiment of the paper in its quick form"
 	@echo "make bench         speed as ratios"
+	@echo "make docs          the documentation site, in site/"
 	@echo "make mutants       wrong changes that the tests must notice, one by one"
 
 $(STAMP): pyproject.toml constraints.txt
@@ -51,5 +52,9 @@ mutants: $(STAMP)
 experiments: $(STAMP)
 	$(BIN)/simsc experiment all --quick --out runs/quick
 
+docs: $(STAMP)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 clean:
-	rm -rf $(VENV) demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo site .pytest_cache .mypy_cache .ruff_cache .hypothesis
