@@ -94,7 +94,7 @@ def score(
 
 
 def _report(result: dict[str, Any], out: Path | None, as_json: bool) -> None:
-    from simsc.cli.tables import print_result
+    from simsc.cli.views import print_result
     from simsc.files import write_json
 
     if out:
