@@ -8,7 +8,6 @@ import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -19,8 +18,7 @@ from simsc.evaluation.encoder import ImageEncoder
 from simsc.evaluation.evaluator import Evaluator
 from simsc.evaluation.predictions import Prediction
 from simsc.evaluation.protocol import find_protocol
-from simsc.evaluation.scoring import score
-from simsc.evaluation.verdicts import is_correct
+from simsc.evaluation.scoring import Score, is_correct, score
 from simsc.files import sha256, write_text
 from simsc.models.model import SimSC
 from simsc.models.zoo import DEFAULT, find_model, open_model
@@ -121,7 +119,7 @@ def run_demo(
     after = _predict(_adapt(run, epochs, listener), pairs)
     results = {"before": _score(before), "after": _score(after)}
     for name, result in results.items():
-        say(f"PCK@0.1 {name} adaptation: {result['per_image'][0.1]:.1f}")
+        say(f"PCK@0.1 {name} adaptation: {result.per_image[0.1]:.1f}")
     sections += [_comparison(results), _matches(pairs, before, after), _curves(run)]
     return write_page(out / "report.html", sections)
 
@@ -130,7 +128,7 @@ def _predict(model: SimSC, pairs: Sequence[Pair]) -> list[Prediction]:
     return Evaluator(ImageEncoder(model.eval(), find_protocol(PROTOCOL))).predict(pairs)
 
 
-def _score(predictions: Sequence[Prediction]) -> dict[str, Any]:
+def _score(predictions: Sequence[Prediction]) -> Score:
     return score(predictions, find_protocol(PROTOCOL), dataset_info("scenes").threshold)
 
 
@@ -165,13 +163,13 @@ def _own_images(source: Path, target: Path) -> Section:
     return Section("Your images", "The surest third of a 6 x 6 grid of points.", pictures=[("", picture)])
 
 
-def _comparison(results: dict[str, dict[str, Any]]) -> Section:
-    alphas = list(results["before"]["per_image"])
+def _comparison(results: dict[str, Score]) -> Section:
+    alphas = list(results["before"].per_image)
     rows = [["", *(f"PCK@{alpha}" for alpha in alphas), "temperature"]]
     for name, result in results.items():
-        temperature = result["temperature"]
-        values = [f"{result['per_image'][alpha]:.1f}" for alpha in alphas]
-        rows.append([f"{name} adaptation", *values, f"{temperature['mean']:.4f} ± {temperature['std']:.4f}"])
+        temperature = result.temperature
+        values = [f"{result.per_image[alpha]:.1f}" for alpha in alphas]
+        rows.append([f"{name} adaptation", *values, f"{temperature.mean:.4f} ± {temperature.std:.4f}"])
     text = (
         "The packaged model learned on photographs (PF-Pascal); these are rendered animals, vehicles, chairs and "
         f"faces. Test renderings, protocol {PROTOCOL}, per image. Adaptation trains the last block "

@@ -44,7 +44,7 @@ def test_agrees_with_ours(threshold: str, tmp_path: Path) -> None:
     predictions = drawn(threshold)
     write_predictions(file, predictions)
     done = subprocess.run([sys.executable, script, file], capture_output=True, text=True, check=True)
-    ours = score(predictions, find_protocol("paper-256"), threshold)["per_image"]  # type: ignore[arg-type]
+    ours = score(predictions, find_protocol("paper-256"), threshold).per_image  # type: ignore[arg-type]
     theirs = {float(alpha): float(rate) for alpha, rate in map(str.split, done.stdout.splitlines())}
     assert theirs == pytest.approx(ours, abs=0.006)
     assert 5 < ours[0.05] < 95

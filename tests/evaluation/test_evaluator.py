@@ -16,7 +16,7 @@ from simsc.evaluation.encoder import ImageEncoder
 from simsc.evaluation.evaluator import Evaluator, plan_blocks
 from simsc.evaluation.predictions import Prediction, read_predictions, write_predictions
 from simsc.evaluation.protocol import find_protocol
-from simsc.evaluation.scoring import score, stated_rules
+from simsc.evaluation.scoring import Score, score, stated_rules
 from simsc.models.checkpoints import build_model
 from simsc.models.inference import prepare_for_inference
 from simsc.models.model import SimSC
@@ -91,7 +91,7 @@ def test_folding_changes_nothing_that_can_be_seen(test_pairs) -> None:
 def test_every_protocol_evaluates(model: SimSC, test_pairs, protocol: str) -> None:
     found = predicted(model, test_pairs[:2], protocol)
     result = score(found, find_protocol(protocol), "img")
-    assert result["protocol"] == protocol
+    assert result.protocol == protocol
     swapped = protocol.startswith("cats")
     assert found[0].target == (test_pairs[0].source.key if swapped else test_pairs[0].target.key)
 
@@ -102,6 +102,8 @@ def test_predictions_survive_the_file_and_score_the_same(model: SimSC, test_pair
     write_predictions(tmp_path / "p.jsonl", found)
     again = read_predictions(tmp_path / "p.jsonl")
     assert score(again, protocol, "img") == score(found, protocol, "img")
+    figures = score(found, protocol, "img")
+    assert Score.from_dict(json.loads(json.dumps(figures.to_dict()))) == figures
     with pytest.raises(DataError, match="do not say their threshold"):
         stated_rules(again)
     assert stated_rules(again, "original", "kps") == ("original", "kps")
@@ -114,8 +116,8 @@ def test_stretched_pixels_count_only_where_distances_are_measured_in_the_square(
         "p", "c", "a", "b", target, target, target + np.diag([12.0, 12.0])[::-1], np.ones(2), 0.1,
         source_size=(128, 512), target_size=(128, 512),
     )  # fmt: skip
-    assert score([off], find_protocol("paper-256"), "img")["per_point"][0.05] == 50.0
-    assert score([off], find_protocol("square-256"), "img")["per_point"][0.05] == 100.0
+    assert score([off], find_protocol("paper-256"), "img").per_point[0.05] == 50.0
+    assert score([off], find_protocol("square-256"), "img").per_point[0.05] == 100.0
 
 
 def test_the_nine_fields_are_enough_to_be_scored(tmp_path: Path) -> None:
@@ -125,7 +127,7 @@ def test_the_nine_fields_are_enough_to_be_scored(tmp_path: Path) -> None:
     }  # fmt: skip
     path = tmp_path / "p.jsonl"
     path.write_text(json.dumps(line))
-    assert score(read_predictions(path), find_protocol("original"), "kps")["per_point"][0.05] == 50.0
+    assert score(read_predictions(path), find_protocol("original"), "kps").per_point[0.05] == 50.0
     with pytest.raises(DataError, match="target_size"):
         score(read_predictions(path), find_protocol("paper-256"), "kps")
     with pytest.raises(DataError, match="no target box"):

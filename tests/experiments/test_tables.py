@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from simsc.errors import ConfigError
-from simsc.evaluation.verdicts import is_correct
+from simsc.evaluation.scoring import is_correct
 from simsc.experiments.outcome import Outcome, Row
 from simsc.experiments.paper import backbone_rows, paper_columns, pck_rows
 from simsc.experiments.qualitative import one_per_category

@@ -12,6 +12,7 @@ from safetensors.torch import load_file
 
 from simsc.errors import ConfigError, DataError
 from simsc.evaluation.cache import trunk_fingerprint
+from simsc.evaluation.scoring import Score, Spread
 from simsc.training import monitor
 from simsc.training import trainer as train
 from simsc.training.config import Config
@@ -28,6 +29,10 @@ RUN = Config(weights="random", data="pairs", image_size=64, epochs=2, log_every=
 def without_speed(path: Path) -> list[dict]:
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     return [{key: value for key, value in line.items() if key != "pairs_per_second"} for line in lines]
+
+
+def scored(pck: float) -> Score:
+    return Score("paper-256", "img", {0.1: pck}, {0.1: pck}, {}, 1, 1, Spread(0.1, 0.0))
 
 
 class StopAfter(Listener):
@@ -92,9 +97,9 @@ def test_the_averaged_weights_are_validated_and_kept(tiny_root: Path, tmp_path: 
     scores = iter((10.0, 20.0, 30.0))  # every epoch is the best so far, so that the last one is kept
     validated = []
 
-    def rising(*_: object) -> dict:
+    def rising(*_: object) -> Score:
         validated.append({name: value.clone() for name, value in trainer.model.state_dict().items()})
-        return {"per_image": {0.1: next(scores)}, "temperature": {"mean": 0.1}}
+        return scored(next(scores))
 
     monkeypatch.setattr(train, "score", rising)
     trainer = Trainer(RUN, tmp_path, root=tiny_root)
@@ -240,6 +245,6 @@ def test_a_run_in_which_nothing_learns_is_refused(tiny_config: Config, tiny_root
 def test_patience_ends_a_run_that_does_not_improve(
     tiny_config: Config, tiny_root: Path, tmp_path: Path, monkeypatch
 ) -> None:
-    monkeypatch.setattr(train, "score", lambda *_: {"per_image": {0.1: 50.0}, "temperature": {"mean": 0.1}})
+    monkeypatch.setattr(train, "score", lambda *_: scored(50.0))
     trainer = Trainer(replace(tiny_config, epochs=9, patience=1), tmp_path, root=tiny_root)
     assert trainer.run()["epochs"] == 1

@@ -90,7 +90,7 @@ def score(
 
     found = read_predictions(file)
     protocol, threshold = stated_rules(found, protocol, threshold)
-    _report(score_predictions(found, find_protocol(protocol), threshold), out, as_json)  # type: ignore[arg-type]
+    _report(score_predictions(found, find_protocol(protocol), threshold).to_dict(), out, as_json)  # type: ignore[arg-type]
 
 
 def _report(result: dict[str, Any], out: Path | None, as_json: bool) -> None:

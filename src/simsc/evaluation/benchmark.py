@@ -63,7 +63,12 @@ def evaluate_model(
     evaluator = Evaluator(encoder or ImageEncoder(model, rules), localizer, beta_eval)
     found = distributed.gather_lists(evaluator.predict(distributed.my_share(pairs), progress))
     predictions = [replace(item, protocol=rules.name, threshold=info.threshold) for item in found]
-    result = {"data": data, "split": split, "localizer": localizer, **score(predictions, rules, info.threshold)}
+    result = {
+        "data": data,
+        "split": split,
+        "localizer": localizer,
+        **score(predictions, rules, info.threshold).to_dict(),
+    }
     if split == "test" and CLEAN in info.splits:
         result.update(_clean_subset(predictions, rules, info, root))
     return result, predictions
@@ -78,4 +83,4 @@ def _clean_subset(
     except DataError as error:
         return {"note": f"no figures for the clean subset: {error}"}
     kept = [item for item in predictions if item.pair.removesuffix("~swapped") in names]
-    return {"subsets": {CLEAN: score(kept, rules, info.threshold)}} if kept else {}
+    return {"subsets": {CLEAN: score(kept, rules, info.threshold).to_dict()}} if kept else {}

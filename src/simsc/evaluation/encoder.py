@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property, partial
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from simsc.data.records import ImageRef
 from simsc.evaluation.cache import TrunkCache
-from simsc.evaluation.prefetch import prefetch
 from simsc.evaluation.protocol import Protocol
 from simsc.frames import Frame
 from simsc.matching.features import Features
 from simsc.models.inference import prepare_for_inference
 from simsc.models.model import SimSC, State
+
+Result = TypeVar("Result")
 
 
 class ImageEncoder:
@@ -116,3 +119,23 @@ class ImageEncoder:
             for group in groups.values()
             for start in range(0, len(group), self.batch_size)
         ]
+
+
+def prefetch(jobs: Iterable[Callable[[], Result]], depth: int = 2, workers: int = 1) -> Iterator[Result]:
+    """Results of ``jobs`` in order, with up to ``depth`` of them prepared ahead in ``workers`` threads.
+
+    >>> list(prefetch([lambda: 1, lambda: 2]))
+    [1, 2]
+    """
+    with ThreadPoolExecutor(max_workers=workers) as pool:
+        waiting: deque[Future[Result]] = deque()
+        try:
+            for job in jobs:
+                waiting.append(pool.submit(job))
+                if len(waiting) > depth:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()

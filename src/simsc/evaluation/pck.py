@@ -58,19 +58,20 @@ def correct_points(
     """
     distance = torch.linalg.vector_norm(predicted.double() - truth.double(), dim=-1)[..., None]
     limit = base.double()[:, None, None] * torch.tensor(alphas, dtype=torch.float64, device=base.device)
-    near = distance < limit if strict else distance <= limit
+    near: Tensor = distance < limit if strict else distance <= limit
     return near & mask[..., None]
 
 
-def pck(
-    predicted: Tensor, truth: Tensor, mask: Tensor, base: Tensor, alphas: Sequence[float] = ALPHAS, strict: bool = False
-) -> Tensor:
+def pck(correct: Tensor, mask: Tensor) -> Tensor:
     """PCK of each pair ``(B, A)``: the share of its valid points that is correct; NaN for a pair without points.
 
-    >>> truth = torch.zeros(1, 2, 2)
+    Args:
+        correct: ``(B, N, A)`` from :func:`correct_points`.
+        mask: ``(B, N)``.
+
+    >>> truth, mask = torch.zeros(1, 2, 2), torch.ones(1, 2, dtype=torch.bool)
     >>> predicted = torch.tensor([[[0.0, 5.0], [0.0, 11.0]]])
-    >>> pck(predicted, truth, torch.ones(1, 2, dtype=torch.bool), torch.tensor([100.0]), [0.05, 0.1, 0.15]).tolist()
+    >>> pck(correct_points(predicted, truth, mask, torch.tensor([100.0]), [0.05, 0.1, 0.15]), mask).tolist()
     [[0.5, 0.5, 1.0]]
     """
-    correct = correct_points(predicted, truth, mask, base, alphas, strict)
     return correct.sum(dim=1).double() / mask.sum(dim=1)[:, None].double()

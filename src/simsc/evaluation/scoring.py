@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -11,16 +12,69 @@ from torch import Tensor
 
 from simsc.coordinates import Size, resize_boxes
 from simsc.errors import DataError
-from simsc.evaluation.counts import count_pck, summarize
-from simsc.evaluation.pck import ALPHAS, Threshold, threshold_base
+from simsc.evaluation.pck import ALPHAS, Threshold, correct_points, pck, threshold_base
 from simsc.evaluation.predictions import Prediction
 from simsc.evaluation.protocol import Protocol
 from simsc.frames import Frame
 
+SHOWN_ALPHA = 0.1
+"""Threshold at which pictures tell right from wrong."""
+Rates = Mapping[float, float]
+"""PCK in percent by alpha."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Mean and standard deviation over pairs."""
+
+    mean: float
+    std: float
+
+
+@dataclass(frozen=True)
+class Score:
+    """All figures of some predictions, PCK in percent.
+
+    Attributes:
+        protocol, threshold: how it was measured.
+        per_image: mean over pairs of each pair's share of correct points, by alpha.
+        per_point: share of correct points among all points, by alpha.
+        per_category: ``per_image`` of each category.
+        pairs, points: how many.
+        temperature: effective temperature of the pairs.
+    """
+
+    protocol: str
+    threshold: str
+    per_image: Rates
+    per_point: Rates
+    per_category: Mapping[str, Rates]
+    pairs: int
+    points: int
+    temperature: Spread
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return asdict(self)
+
+    @staticmethod
+    def from_dict(record: Mapping[str, Any]) -> Score:
+        """What :meth:`to_dict` gave, also after a journey through JSON, where alphas become text."""
+        return Score(
+            protocol=record["protocol"],
+            threshold=record["threshold"],
+            per_image=_by_alpha(record["per_image"]),
+            per_point=_by_alpha(record["per_point"]),
+            per_category={name: _by_alpha(rates) for name, rates in record["per_category"].items()},
+            pairs=record["pairs"],
+            points=record["points"],
+            temperature=Spread(**record["temperature"]),
+        )
+
 
 def score(
     predictions: Sequence[Prediction], protocol: Protocol, threshold: Threshold, alphas: Sequence[float] = ALPHAS
-) -> dict[str, Any]:
+) -> Score:
     """PCK per image, per point and per category, and the mean and std of the effective temperature.
 
     Args:
@@ -31,33 +85,34 @@ def score(
     """
     if not predictions:
         raise DataError("there are no predictions to score")
-    frames = [_measuring_frame(item, protocol) for item in predictions]
-    truth, mask = _pad(
-        [frame_points(item.target_points, frame) for item, frame in zip(predictions, frames, strict=True)]
-    )
-    predicted, _ = _pad([frame_points(item.predicted, frame) for item, frame in zip(predictions, frames, strict=True)])
-    base = threshold_base(
-        threshold,
-        points=truth,
-        mask=mask,
-        image_size=_sizes(predictions, frames) if threshold == "img" else None,
-        boxes=_boxes(predictions, frames) if threshold == "bbox" else None,
-    )
-    categories = [item.category for item in predictions]
-    known = sorted(set(categories))
-    counts = count_pck(predicted, truth, mask, base, categories, known, alphas, protocol.strict)
+    points = _measured_points(predictions, protocol, threshold)
+    correct = correct_points(*points, alphas, protocol.strict)
+    rates = pck(correct, points.mask)
+    categories = np.array([item.category for item in predictions])
     temperatures = np.array([item.temperature for item in predictions])
-    return {
-        "protocol": protocol.name,
-        "threshold": threshold,
-        **summarize(counts, known, alphas),
-        "temperature": {"mean": float(temperatures.mean()), "std": float(temperatures.std())},
-    }
+
+    def percent(shares: Tensor) -> dict[float, float]:
+        return dict(zip(alphas, (100 * shares).tolist(), strict=True))
+
+    return Score(
+        protocol=protocol.name,
+        threshold=threshold,
+        per_image=percent(rates.mean(dim=0)),
+        per_point=percent(correct.sum(dim=(0, 1)).double() / points.mask.sum()),
+        per_category={
+            str(name): percent(rates[torch.from_numpy(categories == name)].mean(dim=0))
+            for name in np.unique(categories)
+        },
+        pairs=len(predictions),
+        points=int(points.mask.sum()),
+        temperature=Spread(float(temperatures.mean()), float(temperatures.std())),
+    )
 
 
-def frame_points(points: np.ndarray, frame: Frame | None) -> np.ndarray:
-    """Points ``(n, 2)`` of the original image in the frame where distances are measured."""
-    return points if frame is None else frame.to_network(points)
+def is_correct(item: Prediction, protocol: Protocol, threshold: Threshold) -> np.ndarray:
+    """Which points ``(n,)`` of a prediction count as correct at PCK@0.1 under a protocol, for pictures."""
+    points = _measured_points([item], protocol, threshold)
+    return correct_points(*points, [SHOWN_ALPHA], protocol.strict)[0, :, 0].numpy()
 
 
 def stated_rules(
@@ -73,6 +128,34 @@ def stated_rules(
     if chosen["threshold"] is None:
         raise DataError("the predictions do not say their threshold; give --threshold img, kps or bbox")
     return chosen["protocol"] or "paper-256", chosen["threshold"]
+
+
+class _Points(NamedTuple):
+    """Points ``(B, N, 2)`` in the frame where distances are measured, which are real, and the threshold's base."""
+
+    predicted: Tensor
+    truth: Tensor
+    mask: Tensor
+    base: Tensor
+
+
+def _measured_points(predictions: Sequence[Prediction], protocol: Protocol, threshold: Threshold) -> _Points:
+    frames = [_measuring_frame(item, protocol) for item in predictions]
+    both = list(zip(predictions, frames, strict=True))
+    truth, mask = _pad([_frame_points(item.target_points, frame) for item, frame in both])
+    predicted, _ = _pad([_frame_points(item.predicted, frame) for item, frame in both])
+    base = threshold_base(
+        threshold,
+        points=truth,
+        mask=mask,
+        image_size=_sizes(predictions, frames) if threshold == "img" else None,
+        boxes=_boxes(predictions, frames) if threshold == "bbox" else None,
+    )
+    return _Points(predicted, truth, mask, base)
+
+
+def _frame_points(points: np.ndarray, frame: Frame | None) -> np.ndarray:
+    return points if frame is None else frame.to_network(points)
 
 
 def _measuring_frame(item: Prediction, protocol: Protocol) -> Frame | None:
@@ -109,3 +192,7 @@ def _pad(points: Sequence[np.ndarray]) -> tuple[Tensor, Tensor]:
         padded[row, : len(item)] = torch.from_numpy(item)
         mask[row, : len(item)] = True
     return padded, mask
+
+
+def _by_alpha(rates: Mapping[str, float] | Rates) -> dict[float, float]:
+    return {float(alpha): value for alpha, value in rates.items()}

@@ -13,7 +13,7 @@ from simsc.data.sources import dataset_info, load_pairs
 from simsc.evaluation.evaluator import Evaluator
 from simsc.evaluation.predictions import Prediction
 from simsc.evaluation.protocol import find_protocol
-from simsc.evaluation.verdicts import ALPHA, is_correct
+from simsc.evaluation.scoring import SHOWN_ALPHA, is_correct
 from simsc.experiments.context import Context
 from simsc.experiments.measure import Subject, protocol_name
 from simsc.experiments.outcome import Outcome, Row
@@ -50,7 +50,7 @@ def qualitative(context: Context) -> Outcome:
                         protocol=protocol.name, command=command))  # fmt: skip
     sheet = contact_sheet([picture for line in zip(*columns, strict=True) for picture in line], columns=len(columns))
     path = save_picture(sheet, context.folder / "qualitative.png")
-    notes = [f"PCK@{ALPHA:g} (%) of the pairs shown, the first of each category of {context.target.title}."]
+    notes = [f"PCK@{SHOWN_ALPHA:g} (%) of the pairs shown, the first of each category of {context.target.title}."]
     return Outcome(
         [pair.name for pair in pairs], rows, [path, _as_svg(sheet, path.with_suffix(".svg"))], [*notes, *context.notes]
     )

@@ -54,7 +54,7 @@ def measure(
         predictions.append(Prediction.of(pair, result.points, result.confidence, result.temperature))
         if progress:
             progress(index + 1, len(pairs))
-    return score(predictions, find_protocol(protocol), threshold)
+    return score(predictions, find_protocol(protocol), threshold).to_dict()
 
 
 def compare_options(model: str, data: str = "pfpascal", split: str = "val") -> dict[str, dict[str, Any]]:

@@ -15,8 +15,7 @@ from simsc import distributed
 from simsc.data.records import ImageRef, Pair
 from simsc.data.sources import load_pairs
 from simsc.errors import ConfigError
-from simsc.evaluation.encoder import ImageEncoder
-from simsc.evaluation.prefetch import prefetch
+from simsc.evaluation.encoder import ImageEncoder, prefetch
 from simsc.models.model import State
 from simsc.training.augment import Augmenter
 from simsc.training.batches import PairBatch, collate

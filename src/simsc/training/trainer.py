@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,15 @@ from simsc.training.starting import starting_model
 from simsc.training.step import Optimization, StepOutcome, WeightAverage
 
 SELECTION_ALPHA = 0.1
+
+
+@dataclass(frozen=True)
+class Best:
+    """The validation that chose the model that is kept: PCK@0.1, after how many epochs, and PCK by alpha."""
+
+    pck: float = -1.0
+    epoch: int = 0
+    val: dict[str, float] = field(default_factory=dict)
 
 
 class Trainer:
@@ -57,7 +67,7 @@ class Trainer:
         self.val_pairs = load_pairs(config.data, root, config.val_split)
         self._build()
         self.epoch, self.batch, self.step = 0, 0, 0
-        self.best: dict[str, Any] = {"pck": -1.0, "epoch": 0}
+        self.best = Best()
         if distributed.is_main():
             self.folder.start(config, self._facts(), resume)
         distributed.barrier()
@@ -186,24 +196,25 @@ class Trainer:
         evaluator = Evaluator(self.encoder, self.config.localizer, self.config.beta_eval)
         predictions = distributed.gather_lists(evaluator.predict(distributed.my_share(self.val_pairs)))
         result = score(predictions, self.encoder.protocol, dataset_info(self.config.data).threshold)
-        pck = result["per_image"]
+        pck = result.per_image
+        rounded = {str(alpha): round(value, 4) for alpha, value in pck.items()}
         record = {
             "step": self.step,
             "epoch": self.epoch,
-            "val": {str(alpha): round(value, 4) for alpha, value in pck.items()},
-            "val_temperature": result["temperature"]["mean"],
+            "val": rounded,
+            "val_temperature": result.temperature.mean,
         }
-        better = pck[SELECTION_ALPHA] > self.best["pck"]
+        better = pck[SELECTION_ALPHA] > self.best.pck
         if better:
-            self.best = {"pck": pck[SELECTION_ALPHA], "epoch": self.epoch, "val": record["val"]}
+            self.best = Best(pck[SELECTION_ALPHA], self.epoch, rounded)
         if distributed.is_main():
             self.folder.append(record)
             if better:
-                save_model(self.model, self.folder.best, {**self.config.to_dict(), "best": self.best})
+                save_model(self.model, self.folder.best, {**self.config.to_dict(), "best": asdict(self.best)})
         self.listener.on_validation(record, better)
 
     def _out_of_patience(self) -> bool:
-        return bool(self.config.patience) and self.epoch - self.best["epoch"] >= self.config.patience
+        return bool(self.config.patience) and self.epoch - self.best.epoch >= self.config.patience
 
     def _requests(self) -> tuple[bool, bool]:
         """Whether any process was asked to stop, and whether the main one's clock says that it is time to save."""
@@ -219,7 +230,7 @@ class Trainer:
                 "epoch": self.epoch,
                 "batch": self.batch,
                 "step": self.step,
-                "best": self.best,
+                "best": asdict(self.best),
                 "monitor": self.monitor.state_dict(),
                 "scaler": self.optimization.scaler.state_dict(),
                 "meter": meter,
@@ -235,7 +246,7 @@ class Trainer:
             tensors, state = self.folder.load_state()
             restore_tensors(tensors, self.model, self.optimization.optimizer, self.average)
             self.epoch, self.batch, self.step = state["epoch"], state["batch"], state["step"]
-            self.best = state["best"]
+            self.best = Best(**state["best"])
             self.monitor.load_state_dict(state["monitor"])
             if state["scaler"]:
                 self.optimization.scaler.load_state_dict(state["scaler"])
@@ -247,8 +258,8 @@ class Trainer:
         summary = {
             "epochs": self.epoch,
             "steps": self.step,
-            "best_epoch": self.best["epoch"],
-            "val": self.best.get("val", {}),
+            "best_epoch": self.best.epoch,
+            "val": self.best.val,
             "skipped_steps": self.monitor.broken_total,
             **(remarks or {}),
         }
