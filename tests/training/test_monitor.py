@@ -80,7 +80,7 @@ def test_what_was_seen_survives_a_resume() -> None:
 def test_gradients_of_the_last_block_are_recorded_whatever_follows_it(backbone: str, layers: list[str]) -> None:
     model = SimSC(build_backbone(backbone, None), trainable="last-block").train()
     assert gradient_magnitudes(model) == {}  # before any step
-    model.encode(torch.rand(1, 3, 56, 56)).maps.square().sum().backward()
+    model.encode(torch.rand(1, 3, 112, 112)).maps.square().sum().backward()
     found = gradient_magnitudes(model)
     assert list(found)[: len(layers)] == layers
     assert min(found.values()) > 0
