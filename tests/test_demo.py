@@ -7,13 +7,13 @@ from PIL import Image
 
 import simsc.demo as demo
 from simsc.demo import Section, write_page
-from simsc.models.checkpoints import build_model, save_model
+from simsc.models.trained import Trained
 
 
 @pytest.mark.slow
 def test_demo_matches_adapts_and_reports(tmp_path, monkeypatch):
     description = {"backbone": "resnet50", "temperature": "mlp", "trainable": "last-block"}
-    save_model(build_model(description, weights=None), tmp_path / "model.safetensors", description)
+    Trained.begin({**description, "weights": None}).save(tmp_path / "model.safetensors")
     monkeypatch.setattr(demo, "DEFAULT", str(tmp_path / "model.safetensors"))
     monkeypatch.setattr(
         demo, "ADAPTATION", {**demo.ADAPTATION, "backbone": "resnet50", "max_pairs": 4, "image_size": 64}

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from typer.testing import CliRunner
 
 from simsc import distributed
+from simsc.cli import app
 from simsc.errors import ConfigError
-from simsc.evaluation.benchmark import load_for_evaluation
 from simsc.training.config import Config
 from simsc.training.trainer import Trainer
 
@@ -19,8 +20,9 @@ REFUSED = r"device 'gpu' is not available; allowed: auto, cpu, cuda, mps"
 def test_a_device_that_does_not_exist_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=REFUSED):
         distributed.local_device("gpu")
+    refused = CliRunner().invoke(app, ["evaluate", "--model", "resnet50", "--device", "gpu"])
     with pytest.raises(ConfigError, match=REFUSED):
-        load_for_evaluation("resnet50", device="gpu")
+        raise refused.exception
     with pytest.raises(ConfigError, match=REFUSED):
         Trainer(Config(data="scenes"), tmp_path / "run", device="gpu")
 

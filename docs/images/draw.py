@@ -14,7 +14,7 @@ import simsc
 from simsc.coordinates import resize_points
 from simsc.images import resize_image
 from simsc.matching import query_scores
-from simsc.models.zoo import open_model
+from simsc.models.trained import Trained
 from simsc.pictures import draw_flow, draw_matches, draw_temperature_comparison, save_picture
 from simsc.scenes import render_scene
 
@@ -31,7 +31,7 @@ def main(model: str | None) -> None:
     found = matcher.match(source.image, target.image, queries)
     save_picture(draw_matches(source.image, target.image, queries, found.points, truth=truth), FOLDER / "matches.png")
 
-    network = open_model(model)
+    network = Trained.open(model).network
     features = [_features(network, scene.image) for scene in (source, target)]
     cell = resize_points(torch.from_numpy(queries[:1]).float(), source.image.shape[:2], features[0].shape[-2:])
     cosine = query_scores(features[0], features[1], cell[None])[0, 0].numpy()

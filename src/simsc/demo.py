@@ -20,8 +20,8 @@ from simsc.evaluation.predictions import Prediction
 from simsc.evaluation.protocol import find_protocol
 from simsc.evaluation.scoring import Score, is_correct, score
 from simsc.files import sha256, write_text
-from simsc.models.model import SimSC
-from simsc.models.zoo import DEFAULT, find_model, open_model
+from simsc.models.card import DEFAULT, find_trained
+from simsc.models.trained import Trained
 from simsc.training.config import Config
 from simsc.training.listener import Listener
 from simsc.training.run_folder import write_curves
@@ -111,7 +111,7 @@ def run_demo(
         say(f"Matching {source} and {target} ...")
         sections.append(_own_images(source, target))
     pairs = load_pairs("scenes", None, "test")
-    model = open_model(DEFAULT)
+    model = Trained.open(DEFAULT)
     say(f"Measuring {DEFAULT} on {len(pairs)} rendered pairs it has never seen the like of ...")
     before = _predict(model, pairs)
     say(f"Adapting it to them ({epochs} epochs on other renderings; temperature and validation PCK live) ...")
@@ -124,8 +124,8 @@ def run_demo(
     return write_page(out / "report.html", sections)
 
 
-def _predict(model: SimSC, pairs: Sequence[Pair]) -> list[Prediction]:
-    return Evaluator(ImageEncoder(model.eval(), find_protocol(PROTOCOL))).predict(pairs)
+def _predict(model: Trained, pairs: Sequence[Pair]) -> list[Prediction]:
+    return Evaluator(ImageEncoder(model.network, find_protocol(PROTOCOL))).predict(pairs)
 
 
 def _score(predictions: Sequence[Prediction]) -> Score:
@@ -134,15 +134,14 @@ def _score(predictions: Sequence[Prediction]) -> Score:
 
 def _start_digest() -> str:
     """Names the model that is adapted: the result of another one must not be taken for its own."""
-    path = find_model(DEFAULT)
-    return sha256(path)[:8] if path else DEFAULT
+    return sha256(find_trained(DEFAULT))[:8]
 
 
-def _adapt(folder: Path, epochs: int, listener: Listener | None) -> SimSC:
+def _adapt(folder: Path, epochs: int, listener: Listener | None) -> Trained:
     """Fine-tune the last block of the packaged model on training renderings; an earlier result is taken again."""
     config = Config().updated({**ADAPTATION, "start": DEFAULT, "epochs": epochs})
     Trainer(config, folder, resume=True, listener=listener).run()
-    return open_model(folder)
+    return Trained.open(folder)
 
 
 def _own_images(source: Path, target: Path) -> Section:

@@ -12,8 +12,8 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from simsc.cli import app
-from simsc.models import zoo
-from simsc.models.checkpoints import build_model
+from simsc.models import trained
+from simsc.models.trained import build_model
 
 POINTS = [[10, 10], [50, 40], [30, 20]]
 
@@ -21,7 +21,7 @@ POINTS = [[10, 10], [50, 40], [30, 20]]
 @pytest.fixture
 def own_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A pair of small images, its list as a split, and backbones with random weights."""
-    monkeypatch.setattr(zoo, "build_model", partial(build_model, weights=None))
+    monkeypatch.setattr(trained, "build_model", partial(build_model, weights=None))
     generator = np.random.default_rng(0)
     for name in ("a.png", "b.png"):
         coarse = generator.integers(0, 256, (5, 5, 3), dtype=np.uint8)

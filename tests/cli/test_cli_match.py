@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 
 import numpy as np
@@ -11,7 +12,7 @@ from typer.testing import CliRunner
 
 from simsc.cli import app
 from simsc.errors import ConfigError, DataError
-from simsc.models import zoo
+from simsc.models.trained import Trained
 
 
 def run(*arguments: object):
@@ -20,7 +21,7 @@ def run(*arguments: object):
 
 @pytest.fixture
 def images(tmp_path, monkeypatch, color_model, mosaic):
-    monkeypatch.setattr(zoo, "open_model", lambda name: color_model)
+    monkeypatch.setattr(Trained, "open", lambda name: Trained.of(copy.deepcopy(color_model)))
     image = mosaic()
     paths = tmp_path / "source.png", tmp_path / "target.png"
     Image.fromarray(image).save(paths[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 
 import pytest
@@ -9,12 +10,12 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from simsc.cli import app
-from simsc.models import zoo
+from simsc.models.trained import Trained
 
 
 @pytest.fixture
 def scene(tmp_path, monkeypatch, color_model, mosaic):
-    monkeypatch.setattr(zoo, "open_model", lambda name: color_model)
+    monkeypatch.setattr(Trained, "open", lambda name: Trained.of(copy.deepcopy(color_model)))
     for name in ("source.png", "target.png"):
         Image.fromarray(mosaic()).save(tmp_path / name)
     (tmp_path / "source.json").write_text('{"keypoints": {"nose": [7.5, 7.5]}}')

@@ -17,9 +17,9 @@ from simsc.evaluation.evaluator import Evaluator, plan_blocks
 from simsc.evaluation.predictions import Prediction, read_predictions, write_predictions
 from simsc.evaluation.protocol import find_protocol
 from simsc.evaluation.scoring import Score, score, stated_rules
-from simsc.models.checkpoints import build_model
 from simsc.models.inference import prepare_for_inference
 from simsc.models.model import SimSC
+from simsc.models.trained import build_model
 from simsc.training.batches import collate
 from simsc.training.config import Config
 from simsc.training.objective import PairObjective

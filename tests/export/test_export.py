@@ -15,10 +15,10 @@ from typer.testing import CliRunner
 from simsc.cli import app
 from simsc.errors import ConfigError
 from simsc.matcher import Matcher
-from simsc.models import zoo
 from simsc.models.backbone import from_spec
 from simsc.models.model import SimSC
 from simsc.models.specs import find_backbone
+from simsc.models.trained import Trained
 
 pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxscript")
@@ -38,7 +38,7 @@ def matcher_file(color_model, tmp_path_factory):
 def test_the_matcher_takes_any_number_of_points_and_pairs(color_model, matcher_file):
     path, written = matcher_file
     assert max(written.differences.values()) <= 1e-4
-    session, graph = open_session(path), MatcherGraph(color_model)
+    session, graph = open_session(path), MatcherGraph(Trained.of(color_model))
     for batch, points in ((1, 1), (4, 11)):
         source, target, query = sample_inputs(graph, (64, 64), batch, points, seed=3)
         feed = {"source": source.numpy(), "target": target.numpy(), "points": query.numpy()}
@@ -46,6 +46,29 @@ def test_the_matcher_takes_any_number_of_points_and_pairs(color_model, matcher_f
             expected = graph(source, target, query)
         for actual, wanted in zip(session.run(None, feed), expected, strict=True):
             np.testing.assert_allclose(actual, wanted.numpy(), atol=1e-3)
+
+
+def test_the_matcher_computes_at_the_evaluation_temperature_and_with_the_localizer_of_the_model(color_model, tmp_path):
+    flat = copy.deepcopy(color_model)
+    flat.set_temperature("fixed:1")
+    trained = Trained.of(flat).described(beta_eval=0.005, localizer="window-soft-argmax")
+    export_onnx(trained, tmp_path / "matcher.onnx", size=(64, 64))
+    source, target, query = sample_inputs(MatcherGraph(trained), (64, 64), batch=1, points=6, seed=3)
+    source, target = ((255 * image).round() / 255 for image in (source, target))  # as in an image file
+    feed = {"source": source.numpy(), "target": target.numpy(), "points": query.numpy()}
+    matches, confidence, temperature = open_session(tmp_path / "matcher.onnx").run(None, feed)
+    expected = Matcher(trained, size=64, device="cpu").match(source[0], target[0], query[0])
+    np.testing.assert_allclose(matches[0], expected.points, atol=0.05)
+    np.testing.assert_allclose(confidence[0], expected.confidence, atol=1e-2)
+    assert temperature == pytest.approx(0.005)
+
+
+def test_the_check_notices_a_graph_that_forgets_how_the_model_is_used(color_model, matcher_file, tmp_path, monkeypatch):
+    monkeypatch.setattr(onnx, "_trace", lambda graph, path, size, free_size: shutil.copy(matcher_file[0], path))
+    for change in ({"beta_eval": 20.0}, {"localizer": "soft-argmax"}):
+        with pytest.raises(ExportError, match="differs from PyTorch"):
+            export_onnx(Trained.of(color_model).described(**change), tmp_path / "x.onnx", size=(64, 64))
+    export_onnx(color_model, tmp_path / "x.onnx", size=(64, 64))
 
 
 def test_a_file_that_differs_is_not_written(color_model, matcher_file, tmp_path, monkeypatch):
@@ -79,7 +102,7 @@ def test_a_matcher_on_onnx_runtime_agrees_with_torch(color_model, mosaic, tmp_pa
 
 
 def test_the_command_writes_and_reports(color_model, tmp_path, monkeypatch):
-    monkeypatch.setattr(zoo, "open_model", lambda name: color_model)
+    monkeypatch.setattr(Trained, "open", lambda name: Trained.of(copy.deepcopy(color_model)))
     out = tmp_path / "encoder.onnx"
     arguments = ["export", "--part", "encoder", "--size", "64", "--out", str(out), "--json"]
     result = CliRunner().invoke(app, arguments)

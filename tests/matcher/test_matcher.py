@@ -15,7 +15,8 @@ from PIL import Image
 import simsc
 from simsc.errors import ConfigError, DataError
 from simsc.matcher import Matcher, load
-from simsc.models.checkpoints import build_model, save_model
+from simsc.models.model import SimSC
+from simsc.models.trained import Trained, build_model
 
 CENTRES = [(7.5, 7.5), (39.5, 23.5), (247.5, 135.5)]
 
@@ -168,8 +169,6 @@ def test_a_corrupt_image_is_refused_with_a_sentence(matcher, mosaic):
 
 
 def test_the_model_given_is_left_untouched():
-    from simsc.models.checkpoints import build_model
-
     model = build_model({"backbone": "resnet50", "temperature": "mlp"}, weights=None)
     keys = set(model.state_dict())
     matcher = Matcher(model, device="cpu", size=64)
@@ -208,8 +207,27 @@ def test_beta_eval_stands_for_a_temperature_that_was_not_learned(color_model, mo
         Matcher(flat, beta_eval=0.0)
 
 
-def test_the_beta_eval_stored_with_a_model_is_used(tmp_path):
-    description = {"backbone": "resnet50.v1_in1k", "temperature": "fixed:1", "beta_eval": 0.02}
-    save_model(build_model(description, weights="random"), tmp_path / "m.safetensors", description)
-    assert load(tmp_path / "m.safetensors", device="cpu").beta_eval == 0.02
-    assert load(tmp_path / "m.safetensors", device="cpu", beta_eval=0.5).beta_eval == 0.5
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    """A model that was trained for another localiser, evaluation temperature and image size than the usual ones."""
+    path = tmp_path_factory.mktemp("stored") / "m.safetensors"
+    use = {"beta_eval": 0.02, "localizer": "argmax", "image_size": 128}
+    config = {"backbone": "resnet50.v1_in1k", "weights": "random", "temperature": "fixed:1", **use}
+    Trained.begin(config).save(path)
+    return path
+
+
+def test_a_model_is_used_as_it_was_trained(stored, mosaic):
+    matcher = load(stored, device="cpu")
+    assert (matcher.beta_eval, matcher.localizer, matcher.view.side) == (0.02, "argmax", 128)
+    image = mosaic()
+    assert matcher.encode(image).features.map_size == (8, 8)
+    found = matcher.match(image, image, CENTRES)
+    np.testing.assert_allclose((found.points + 0.5) % 32, 16, atol=1e-3)  # centres of cells
+    chosen = load(stored, device="cpu", beta_eval=0.5, localizer="soft-argmax", size=64)
+    assert (chosen.beta_eval, chosen.localizer, chosen.view.side) == (0.5, "soft-argmax", 64)
+
+
+def test_a_model_that_was_just_opened_is_not_copied(stored, monkeypatch):
+    monkeypatch.setattr(SimSC, "__deepcopy__", lambda *_: pytest.fail("copied"), raising=False)
+    assert load(stored, device="cpu").model.prepared

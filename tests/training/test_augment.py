@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from simsc.data.records import ImageRef, Pair
 from simsc.evaluation.encoder import ImageEncoder
 from simsc.evaluation.protocol import find_protocol
-from simsc.models.checkpoints import build_model
+from simsc.models.trained import build_model
 from simsc.training.augment import Augmenter
 from simsc.training.config import Config
 from simsc.training.feed import TrainingFeed

@@ -13,6 +13,7 @@ from safetensors.torch import load_file
 from simsc.errors import ConfigError, DataError
 from simsc.evaluation.cache import trunk_fingerprint
 from simsc.evaluation.scoring import Score, Spread
+from simsc.models.trained import build_model
 from simsc.training import monitor
 from simsc.training import trainer as train
 from simsc.training.config import Config
@@ -20,7 +21,6 @@ from simsc.training.feed import training_pairs
 from simsc.training.listener import Listener
 from simsc.training.monitor import TrainingDiverged
 from simsc.training.run_folder import RunFolder
-from simsc.training.starting import starting_model
 from simsc.training.trainer import Trainer
 
 RUN = Config(weights="random", data="pairs", image_size=64, epochs=2, log_every=3, cache="memory", seed=3, average=0.5)
@@ -209,7 +209,7 @@ def test_a_limit_on_pairs_limits_the_anchors_not_what_completes_their_groups(tin
 
 
 def test_the_trunk_cache_is_shared_by_models_whose_tails_differ(tiny_config: Config) -> None:
-    model = starting_model(replace(tiny_config, freeze_batchnorm=False))
+    model = build_model(replace(tiny_config, freeze_batchnorm=False).to_dict(), "random")
     before = trunk_fingerprint(model, 64)
     norms = [m for m in model.backbone.tail_modules()[-1].modules() if isinstance(m, torch.nn.BatchNorm2d)]
     norms[0].running_mean += 1
@@ -221,9 +221,9 @@ def test_the_trunk_cache_is_shared_by_models_whose_tails_differ(tiny_config: Con
 
 
 def test_the_trunk_cache_is_shared_by_nothing_else_that_changes_its_states(tiny_config: Config) -> None:
-    model = starting_model(tiny_config)
+    model = build_model(tiny_config.to_dict(), "random")
     assert trunk_fingerprint(model, 64) != trunk_fingerprint(model, 96)
-    other = starting_model(replace(tiny_config, trainable="last-2"))
+    other = build_model(replace(tiny_config, trainable="last-2").to_dict(), "random")
     assert trunk_fingerprint(model, 64) != trunk_fingerprint(other, 64)
 
 

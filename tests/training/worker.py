@@ -12,7 +12,7 @@ import torch
 
 from simsc import distributed
 from simsc.evaluation.benchmark import evaluate_model
-from simsc.models.checkpoints import load_model
+from simsc.models.trained import Trained
 from simsc.training.config import Config
 from simsc.training.listener import Listener
 from simsc.training.trainer import Trainer
@@ -37,7 +37,7 @@ def main(task: str, config: str, root: str, out: str) -> None:
     torch.set_num_threads(1)
     with distributed.process_group(timeout_minutes=2):
         if task == "evaluate":
-            model = load_model(Path(out) / "best.safetensors")
+            model = Trained.open(Path(out) / "best.safetensors")
             result, _ = evaluate_model(model, "pairs", root, "test", "paper-256@64")
             if distributed.is_main():
                 (Path(out) / f"evaluated-{distributed.world_size()}.json").write_text(json.dumps(result))

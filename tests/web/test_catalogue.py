@@ -32,9 +32,9 @@ def test_without_any_model_the_user_is_told_what_to_do(monkeypatch) -> None:
 
 
 def test_the_packaged_default_comes_first(monkeypatch, tmp_path) -> None:
-    files = {name: tmp_path / f"{name}.safetensors" for name in ("another", "simsc-resnet50")}
-    monkeypatch.setattr("simsc.web.catalogue.packaged_models", lambda: files)
-    monkeypatch.setattr("simsc.models.zoo.packaged_models", lambda: files)
+    for name in ("another", "simsc-resnet50"):
+        (tmp_path / f"{name}.safetensors").touch()
+    monkeypatch.setattr("simsc.models.card.packaged_folder", lambda: tmp_path)
     monkeypatch.setattr("simsc.web.catalogue.find_weights", lambda spec: None)
     assert list(offered_models()) == ["simsc-resnet50", "another"]
 

@@ -23,9 +23,9 @@ from simsc.matching.dense import dense_match
 from simsc.matching.features import Features
 from simsc.matching.localize import localize
 from simsc.matching.scores import query_scorer, unit_features
-from simsc.models.checkpoints import build_model
 from simsc.models.inference import prepare_for_inference
 from simsc.models.model import SimSC
+from simsc.models.trained import build_model
 from simsc.registry import Registry
 from simsc.training.batches import collate
 from simsc.training.config import Config

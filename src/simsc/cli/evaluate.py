@@ -13,7 +13,7 @@ import typer
 from simsc.cli.application import command
 
 _MODEL_HELP = "Packaged model, model file, run folder, or backbone to use as it is, also with a head: resnet50+hpf."
-_PROTOCOL_HELP = "paper-256, square-256, original, cats-256, geoaware, dift; @<side> sets the size."
+_PROTOCOL_HELP = "paper-256, square-256, original, cats-256, geoaware, dift; @SIDE sets the size; default: the model's."
 _LOCALIZER_HELP = "kernel-soft-argmax, argmax, soft-argmax, window-soft-argmax; default: the model's."
 _BETA_HELP = "Evaluation temperature on top of the model's; default: the one it was trained for, or 1."
 
@@ -27,7 +27,7 @@ def evaluate(
     data: str = typer.Option("pfpascal", help="Data set."),
     root: Path | None = typer.Option(None, help="Folder of the data set."),
     split: str = typer.Option("test", help="Split of the data set."),
-    protocol: str = typer.Option("paper-256", help=_PROTOCOL_HELP),
+    protocol: str | None = typer.Option(None, help=_PROTOCOL_HELP),
     localizer: str | None = typer.Option(None, help=_LOCALIZER_HELP),
     temperature: float | None = typer.Option(None, help="Fixed effective temperature instead of the model's own."),
     beta_eval: float | None = typer.Option(None, help=_BETA_HELP),
@@ -39,20 +39,19 @@ def evaluate(
 ) -> None:
     """Measure PCK per image, per point and per category under a named protocol."""
     from simsc import distributed
-    from simsc.evaluation.benchmark import evaluate_model, evaluation_settings, load_for_evaluation
+    from simsc.evaluation.benchmark import evaluate_model
     from simsc.evaluation.predictions import write_predictions
+    from simsc.models.trained import Trained
 
-    settings = evaluation_settings(model)
-    if temperature is not None:  # replaces whatever stood in for a temperature
-        settings.pop("beta_eval", None)
-    settings.update({k: v for k, v in (("localizer", localizer), ("beta_eval", beta_eval)) if v is not None})
     _check_names(protocol, data, localizer)
     with distributed.process_group(device):
-        network = load_for_evaluation(model, temperature, device)
+        place = distributed.local_device(device)  # refused, if at all, before anything slow
+        trained = Trained.open(model).ready(place)
         with _progress(distributed.is_main()) as progress:
             result, found = evaluate_model(
-                network, data, root, split, protocol, limit=limit, progress=progress, **settings
-            )
+                trained, data, root, split, protocol, localizer=localizer, beta_eval=beta_eval,
+                temperature=temperature, limit=limit, progress=progress,
+            )  # fmt: skip
         if not distributed.is_main():
             return
     if predictions:
@@ -60,13 +59,14 @@ def evaluate(
     _report({"model": model, **result}, out, as_json)
 
 
-def _check_names(protocol: str, data: str, localizer: str | None) -> None:
+def _check_names(protocol: str | None, data: str, localizer: str | None) -> None:
     """Refuse misspelt names before anything slow or missing is looked for."""
     from simsc.data.sources import dataset_info
     from simsc.evaluation.protocol import find_protocol
     from simsc.matching.localize import find_localizer
 
-    find_protocol(protocol)
+    if protocol is not None:
+        find_protocol(protocol)
     dataset_info(data)
     if localizer is not None:
         find_localizer(localizer)

@@ -30,12 +30,11 @@ def export(
     if form != "onnx":
         raise ConfigError(unknown_name("format", form, ["onnx"]))
     from simsc.export import export_onnx
-    from simsc.matcher.inference import inference_copy
-    from simsc.models.zoo import open_model
+    from simsc.models.trained import Trained
 
-    network = inference_copy(open_model(model))
-    side = size or network.backbone.spec.input_size
-    written = export_onnx(network, out, part=part, size=(side, side), tolerance=tolerance)
+    trained = Trained.open(model).ready()
+    side = size or trained.image_size
+    written = export_onnx(trained, out, part=part, size=(side, side), tolerance=tolerance)
     if as_json:
         typer.echo(json.dumps({"out": str(out), "size": side, "part": part, "differences": written.differences}))
         return

@@ -77,22 +77,17 @@ def average(
 
     The temperature module is the first model's.
     """
-    from simsc.models.checkpoints import save_model
-    from simsc.models.soup import average_models
+    from simsc.models.card import find_trained
+    from simsc.models.trained import Trained
+    from simsc.models.trained import average as mean
 
-    model, description = average_models([_trained(name) for name in models], _parse_shares(shares))
-    save_model(model, out, description, half)
+    opened = [Trained.open(path) for path in [find_trained(name) for name in models]]
+    averaged = mean(opened, _parse_shares(shares))
+    if unknown := [name for name, model in zip(models, opened, strict=True) if not model.card.origin]:
+        note = f"simsc: it is not known which weights {', '.join(unknown)} started from; a mean needs the same start"
+        typer.secho(note, fg=typer.colors.YELLOW, err=True)
+    averaged.save(out, half=half)
     typer.echo(str(out))
-
-
-def _trained(name: str) -> Path:
-    from simsc.errors import ConfigError
-    from simsc.models.zoo import find_model
-
-    path = find_model(name)
-    if path is None:
-        raise ConfigError(f"{name} is a backbone, not a trained model; give a packaged name, a file or a run folder")
-    return path
 
 
 def _parse_shares(text: str) -> list[float] | None:

@@ -15,60 +15,54 @@ from simsc.evaluation.evaluator import Evaluator, Progress, first
 from simsc.evaluation.predictions import Prediction
 from simsc.evaluation.protocol import Protocol, find_protocol
 from simsc.evaluation.scoring import score
-from simsc.models.checkpoints import read_description
-from simsc.models.inference import prepare_for_inference
-from simsc.models.model import SimSC
-from simsc.models.zoo import find_model, open_model
+from simsc.models.trained import Trained
 
 CLEAN = "clean"
 """Subset reported beside the official test split where that split leaks."""
 
 
-def load_for_evaluation(name: str, temperature: float | None = None, device: str = "auto") -> SimSC:
-    """A model of :func:`simsc.models.zoo.open_model`, optionally at a fixed temperature."""
-    place = distributed.local_device(device)  # refused, if at all, before anything slow
-    model = open_model(name)
-    if temperature is not None:
-        model.set_temperature(f"fixed:{temperature}")
-    return prepare_for_inference(model).to(place)
-
-
-def evaluation_settings(name: str) -> dict[str, Any]:
-    """Localiser and evaluation temperature a model was trained for; empty for a backbone."""
-    path = find_model(name)
-    description = read_description(path) if path is not None else {}
-    return {key: description[key] for key in ("localizer", "beta_eval") if key in description}
-
-
 def evaluate_model(
-    model: SimSC,
+    model: Trained,
     data: str,
     root: str | Path | None = None,
     split: str = "test",
-    protocol: str = "paper-256",
+    protocol: str | None = None,
     *,
-    localizer: str = "kernel-soft-argmax",
-    beta_eval: float = 1.0,
+    localizer: str | None = None,
+    beta_eval: float | None = None,
+    temperature: float | None = None,
     limit: int | None = None,
     progress: Progress | None = None,
     encoder: ImageEncoder | None = None,
 ) -> tuple[dict[str, Any], list[Prediction]]:
     """Result and predictions of a model on a split; shards over processes and merges exactly.
 
-    ``encoder`` is the model's own, under the same protocol, where several evaluations share what it keeps.
+    What is not given is the model's own: protocol, localiser, evaluation temperature, and the input size where the
+    protocol leaves it to the model.
+
+    Args:
+        model: what is measured.
+        data, root, split: the pairs.
+        protocol: see :mod:`simsc.evaluation.protocol`.
+        localizer: how score maps become points.
+        beta_eval: temperature on top of the model's.
+        temperature: a fixed effective temperature instead of the model's own and its evaluation temperature.
+        limit: only the first so many pairs.
+        progress: told how many pairs of how many are done.
+        encoder: the model's own, under the same protocol, where several evaluations share what it keeps.
     """
-    rules = find_protocol(protocol)
-    info = dataset_info(data)
+    rules, info = find_protocol(protocol or model.protocol), dataset_info(data)
     pairs = first(load_pairs(data, root, split), limit)
-    evaluator = Evaluator(encoder or ImageEncoder(model, rules), localizer, beta_eval)
+    encoder = encoder or ImageEncoder(model.network, rules, side=model.image_size if rules.own_side else None)
+    if beta_eval is None:
+        beta_eval = model.beta_eval if temperature is None else 1.0
+    evaluator = Evaluator(encoder, localizer or model.localizer, beta_eval, temperature)
     found = distributed.gather_lists(evaluator.predict(distributed.my_share(pairs), progress))
     predictions = [replace(item, protocol=rules.name, threshold=info.threshold) for item in found]
-    result = {
-        "data": data,
-        "split": split,
-        "localizer": localizer,
-        **score(predictions, rules, info.threshold).to_dict(),
-    }
+    result: dict[str, Any] = {"data": data, "split": split, "localizer": evaluator.localizer}
+    if rules.own_side and encoder.side != rules.side:
+        result["input_size"] = encoder.side
+    result.update(score(predictions, rules, info.threshold).to_dict())
     if split == "test" and CLEAN in info.splits:
         result.update(_clean_subset(predictions, rules, info, root))
     return result, predictions

@@ -7,6 +7,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import TypeVar
 
@@ -32,18 +33,28 @@ class ImageEncoder:
         protocol: how images enter the network.
         cache: trunk states to use and to fill; None computes everything.
         batch_size: images of equal input size per forward pass.
+        side: the network's input side where it is not the protocol's.
     """
 
-    def __init__(self, model: SimSC, protocol: Protocol, cache: TrunkCache | None = None, batch_size: int = 16) -> None:
+    def __init__(
+        self,
+        model: SimSC,
+        protocol: Protocol,
+        cache: TrunkCache | None = None,
+        batch_size: int = 16,
+        side: int | None = None,
+    ) -> None:
         self.model, self.protocol, self.cache, self.batch_size = model, protocol, cache, batch_size
+        self.side = side or protocol.side
+        self._view = replace(protocol, side=self.side)
         self.device = model.backbone.mean.device
-        square = (protocol.side, protocol.side)
+        square = (self.side, self.side)
         exact = protocol.view != "original" and model.backbone.fit_size(square) == square
         self._multiple = 1 if exact else model.backbone.stride
 
     def frame(self, ref: ImageRef) -> Frame:
         """The network's view of an image, of a size that the network takes."""
-        return self.protocol.frame(ref.size, self._multiple, self.model.convention)
+        return self._view.frame(ref.size, self._multiple, self.model.convention)
 
     def inputs(self, refs: Sequence[ImageRef]) -> Tensor:
         """Network inputs ``(B, 3, H, W)`` of images with equal frames, read and resized on all cores."""

@@ -41,6 +41,7 @@ class Evaluator:
         encoder: model, protocol and cache.
         localizer: name of a localiser.
         beta_eval: temperature for models that have not learned one.
+        temperature: a fixed effective temperature instead of the features' own.
         max_images: how many images' features are kept at a time; by default what fits into ``MAX_BYTES``.
     """
 
@@ -49,11 +50,13 @@ class Evaluator:
         encoder: ImageEncoder,
         localizer: str = "kernel-soft-argmax",
         beta_eval: float = 1.0,
+        temperature: float | None = None,
         max_images: int | None = None,
     ) -> None:
         if encoder.protocol.upsample and encoder.model.head is not None:
             raise ConfigError(f"protocol '{encoder.protocol.name}' compares features and would bypass the head")
         self.encoder, self.localizer, self.beta_eval, self.max_images = encoder, localizer, beta_eval, max_images
+        self.temperature = temperature
 
     @torch.inference_mode()
     def predict(self, pairs: Sequence[Pair], progress: Progress | None = None) -> list[Prediction]:
@@ -62,7 +65,7 @@ class Evaluator:
             pairs = [pair.swapped() for pair in pairs]
         results: dict[int, Prediction] = {}
         for images, members in plan_blocks(pairs, self.max_images or self._images_that_fit(pairs)):
-            features = {ref.key: item for ref, item in self.encoder.stream(images)}
+            features = {ref.key: item.at_temperature(self.temperature) for ref, item in self.encoder.stream(images)}
             for index, prediction in self._predict_block(pairs, members, features):
                 results[index] = prediction
                 if progress:

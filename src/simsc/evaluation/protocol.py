@@ -24,6 +24,7 @@ class Protocol:
         swap: match target to source, threshold from the source's annotation.
         strict: a point is correct if its distance is ``<`` the threshold, instead of ``<=``.
         upsample: up-sample target features to the image and take the best pixel, instead of a localiser.
+        own_side: a model that was trained at another side sees images at its own; distances are measured at ``side``.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Protocol:
     swap: bool = False
     strict: bool = False
     upsample: bool = False
+    own_side: bool = False
 
     def frame(self, original: Size, multiple: int = 1, convention: Convention = "center") -> Frame:
         """The network's view of an image of that size, its sides rounded to multiples of ``multiple``.
@@ -50,10 +52,24 @@ class Protocol:
 PROTOCOLS = {
     protocol.name: protocol
     for protocol in (
-        Protocol("paper-256", "both images resized to 256x256; distances, boxes and extents measured in that square"),
-        Protocol("square-256", "both images resized to 256x256; distances in original pixels", measure="original"),
+        Protocol(
+            "paper-256",
+            "both images resized to 256x256; distances, boxes and extents measured in that square",
+            own_side=True,
+        ),
+        Protocol(
+            "square-256",
+            "both images resized to 256x256; distances in original pixels",
+            measure="original",
+            own_side=True,
+        ),
         Protocol("original", "images at their own size; distances in original pixels", "original", measure="original"),
-        Protocol("cats-256", "as paper-256, but matched target to source with the source's threshold", swap=True),
+        Protocol(
+            "cats-256",
+            "as paper-256, but matched target to source with the source's threshold",
+            swap=True,
+            own_side=True,
+        ),
         Protocol("geoaware", "longer side 840, padded to a square; distance < threshold", "pad", 840, strict=True),
         Protocol(
             "dift",
@@ -67,7 +83,7 @@ PROTOCOLS = {
 
 
 def find_protocol(name: str, side: int | None = None) -> Protocol:
-    """The protocol of that name, with another input side if given (its name then says so).
+    """The protocol of that name, with another side if given (its name then says so), at which images are seen too.
 
     >>> find_protocol("geoaware", side=448).name
     'geoaware@448'
@@ -77,8 +93,10 @@ def find_protocol(name: str, side: int | None = None) -> Protocol:
         raise ConfigError(unknown_name("protocol", name, PROTOCOLS))
     side = side or (int(named_side) if named_side else None)
     protocol = PROTOCOLS[base]
-    if side is None or side == protocol.side:
+    if side is None:
         return protocol
+    if side == protocol.side:
+        return replace(protocol, own_side=False)
     if side < 1 or protocol.view == "original":
         raise ConfigError(f"protocol '{base}' takes no input side of {side}")
-    return replace(protocol, name=f"{base}@{side}", side=side)
+    return replace(protocol, name=f"{base}@{side}", side=side, own_side=False)

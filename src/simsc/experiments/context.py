@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ from simsc.models.specs import find_backbone
 from simsc.training.config import Config
 from simsc.training.presets import load_preset
 
-PACKAGED = "simsc-resnet50.safetensors"
 QUICK: dict[str, Any] = {
     "image_size": 128,
     "epochs": 1,
@@ -81,14 +79,13 @@ def base_config(preset: str, data: str, quick: bool, changes: Mapping[str, Any],
 
 def quick_weights(backbone: str) -> str:
     """The packaged model if it has this backbone, else its own weights if they are here, else random ones."""
-    from simsc.models.checkpoints import read_description
+    from simsc.models.card import Card, packaged_models, same_backbone
     from simsc.models.weights import find_weights
 
-    spec = find_backbone(backbone)
-    packaged = Path(str(resources.files("simsc.models") / "packaged" / PACKAGED))
-    if packaged.is_file() and find_backbone(read_description(packaged)["backbone"]) == spec:
-        return str(packaged)
-    return "default" if find_weights(spec) else "random"
+    for packaged in packaged_models().values():
+        if same_backbone(Card.read(packaged).design.backbone, backbone):
+            return str(packaged)
+    return "default" if find_weights(find_backbone(backbone)) else "random"
 
 
 def make_context(

@@ -19,8 +19,8 @@ from simsc.evaluation.protocol import Protocol, find_protocol
 from simsc.experiments.targets import Target
 from simsc.files import cache_folder, sha256, write_json
 from simsc.matching.features import Features
-from simsc.models.checkpoints import build_model, load_model
 from simsc.models.model import SimSC
+from simsc.models.trained import Trained
 from simsc.training.config import Config
 from simsc.training.run_folder import RunFolder
 
@@ -39,13 +39,15 @@ class Subject:
     folder: RunFolder
     trained: bool = True
 
-    def load(self) -> SimSC:
-        """The network, in evaluation mode."""
+    def load(self) -> Trained:
+        """The model, in evaluation mode."""
         if self.trained:
-            return load_model(self.folder.best)
+            return Trained.open(self.folder.best)
         # Split as in training, so that trunk outputs are shared with the trained models.
-        description = {**self.config.to_dict(), "temperature": "fixed:1", "head": "none", "normalize": True}
-        return build_model(description, self.config.weights, self.config.seed).eval()
+        before = {"temperature": "fixed:1", "head": "none", "normalize": True, "start": ""}
+        model = Trained.begin({**self.config.to_dict(), **before})
+        model.network.eval()
+        return model
 
     def label(self, name: str) -> str:
         """How a table calls this model: ``name``, and whether its training diverged before its last epoch."""
@@ -94,7 +96,7 @@ class Meter:
     def __init__(self, root: Path | None = None, trunk: str = "none") -> None:
         self.root, self.trunk = root, trunk
         self._caches: dict[str, TrunkCache] = {}
-        self._loaded: tuple[str, SimSC] | None = None
+        self._loaded: tuple[str, Trained] | None = None
 
     def measure(
         self, subject: Subject, target: Target, *, temperature: float | None = None, protocol: str | None = None
@@ -128,7 +130,7 @@ class Meter:
             self._caches[fingerprint] = TrunkCache(folder=folder, fingerprint=fingerprint)
         return self._caches[fingerprint]
 
-    def load(self, subject: Subject) -> SimSC:
+    def load(self, subject: Subject) -> Trained:
         """The model; the last one stays loaded, for it is usually measured on several data sets."""
         identity = f"{subject.identity()} {subject.trained}"
         if self._loaded is None or self._loaded[0] != identity:
@@ -146,19 +148,15 @@ class Meter:
 
     def _evaluate(self, subject: Subject, target: Target, temperatures: Sequence[float | None], protocol: str) -> None:
         model = self.load(subject)
-        own, name = model.temperature, model.temperature_name
-        if temperatures != [None]:
-            model.set_temperature("fixed:1")  # the features' own temperature is out; beta_eval is the temperature
-        encoder = self.encoder(model, protocol, keep=len(temperatures) > 1)
+        encoder = self.encoder(model.network, protocol, keep=len(temperatures) > 1)
         for each in temperatures:
             result, _ = evaluate_model(
                 model, target.data, self.root, target.split, protocol, localizer=subject.config.localizer,
-                beta_eval=subject.config.beta_eval if each is None else each, encoder=encoder,
+                beta_eval=subject.config.beta_eval if each is None else None, temperature=each, encoder=encoder,
             )  # fmt: skip
             if each is not None:
                 result["temperature"] = {"mean": each, "std": 0.0}
             write_json(self._file(subject, target, protocol, each), result)
-        model.temperature, model.temperature_name = own, name
 
     def _file(self, subject: Subject, target: Target, protocol: str, temperature: float | None) -> Path:
         """Named by everything the result depends on."""

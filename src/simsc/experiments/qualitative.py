@@ -63,7 +63,7 @@ def one_per_category(pairs: list[Pair], count: int) -> list[Pair]:
 
 def _predict(context: Context, subject: Subject, pairs: list[Pair]) -> list[Prediction]:
     model = context.meter.load(subject)
-    encoder = context.meter.encoder(model, protocol_name(subject.config))
+    encoder = context.meter.encoder(model.network, protocol_name(subject.config))
     return Evaluator(encoder, subject.config.localizer, subject.config.beta_eval).predict(pairs)
 
 

@@ -20,10 +20,11 @@ from simsc.errors import ConfigError, SimscError, unknown_name
 from simsc.export.graphs import EncoderGraph, MatcherGraph, sample_inputs
 from simsc.files import atomic_path
 from simsc.models.model import SimSC
+from simsc.models.trained import Trained
 
 OPSET = 18
 TOLERANCE = 1e-4
-PARTS = {"encoder": EncoderGraph, "matcher": MatcherGraph}
+PARTS: dict[str, type[EncoderGraph | MatcherGraph]] = {"encoder": EncoderGraph, "matcher": MatcherGraph}
 
 
 class ExportError(SimscError):
@@ -44,36 +45,45 @@ class Exported:
 
 
 def export_onnx(
-    model: SimSC, path: str | Path, *, part: str = "matcher", size: Size = (256, 256), tolerance: float = TOLERANCE
+    model: SimSC | Trained,
+    path: str | Path,
+    *,
+    part: str = "matcher",
+    size: Size | None = None,
+    tolerance: float = TOLERANCE,
 ) -> Exported:
     """Write an ONNX file and check it against PyTorch on inputs it was not traced with.
 
     Args:
-        model: prepared for inference, see :func:`simsc.matcher.inference.inference_copy`.
+        model: ready for inference, see :meth:`simsc.models.trained.Trained.ready`; the file computes with its
+            localiser and evaluation temperature.
         path: of the file.
         part: ``encoder`` (backbone and temperature) or ``matcher`` (two images and points to matches).
-        size: ``(height, width)`` of the input; batch and number of points stay free, for the encoder of a ResNet
-            height and width too.
+        size: ``(height, width)`` of the input, None for the model's own; batch and number of points stay free, for the
+            encoder of a ResNet height and width too.
         tolerance: a larger difference is an error, and nothing is written.
     """
     if part not in PARTS:
         raise ConfigError(unknown_name("part", part, PARTS))
     require_extra()
-    model.backbone.check_size(size)
-    graph = PARTS[part](model).eval()
+    trained = Trained.of(model)
+    backbone = trained.network.backbone
+    size = size or (trained.image_size, trained.image_size)
+    backbone.check_size(size)
+    graph = PARTS[part](trained).eval()
     with atomic_path(path) as temporary:
-        _trace(graph, temporary, size, free_size=part == "encoder" and model.backbone.any_size)
+        _trace(graph, temporary, size, free_size=part == "encoder" and backbone.any_size)
         differences = compare(graph, temporary, size)
         if not max(differences.values()) <= tolerance:  # also true for NaN
             raise ExportError(f"{path}: differs from PyTorch by {differences}, more than {tolerance:g}; not written")
     return Exported(Path(path), differences)
 
 
-def compare(graph: nn.Module, path: Path, size: Size) -> dict[str, float]:
-    """Largest relative difference between a graph and its ONNX file, by output."""
+def compare(graph: EncoderGraph | MatcherGraph, path: Path, size: Size) -> dict[str, float]:
+    """Largest relative difference between what PyTorch computes without the graph and its ONNX file, by output."""
     inputs = sample_inputs(graph, size, batch=3, points=7, seed=1)
     with torch.inference_mode():
-        expected = graph(*inputs)
+        expected = graph.expected(*inputs)
     session = open_session(path)
     names: Any = graph.inputs
     found = session.run(None, {name: value.numpy() for name, value in zip(names, inputs, strict=True)})

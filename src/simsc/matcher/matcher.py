@@ -16,16 +16,16 @@ from simsc.errors import ConfigError, unknown_name
 from simsc.images import read_image
 from simsc.matcher.encoded import EncodedImage, Encoder, ImageLike, View, encode_images
 from simsc.matcher.flow import DenseFlow, dense_flow
-from simsc.matcher.inference import inference_copy
 from simsc.matcher.pairing import PairScorer, check_query, find_points, to_cells
 from simsc.matcher.results import MatchResult
 from simsc.matching.localize import LOCALIZERS
 from simsc.models.model import SimSC
+from simsc.models.trained import Trained
 
 RUNTIMES = ("torch", "onnx")
 
 
-def load(model: str | Path | SimSC | None = None, **options: Any) -> Matcher:
+def load(model: str | Path | SimSC | Trained | None = None, **options: Any) -> Matcher:
     """A matcher.
 
     Args:
@@ -33,14 +33,9 @@ def load(model: str | Path | SimSC | None = None, **options: Any) -> Matcher:
             backbone (its pre-trained features), also with a head (``resnet50+hpf``), or a model in memory.
         options: of :class:`Matcher`.
     """
-    if isinstance(model, SimSC):
+    if isinstance(model, SimSC | Trained):
         return Matcher(model, **options)
-    from simsc.models.checkpoints import read_description
-    from simsc.models.zoo import find_model, open_model
-
-    path = find_model(model)
-    stored = read_description(path).get("beta_eval", 1.0) if path is not None else 1.0
-    return Matcher(open_model(model), **{"beta_eval": stored, **options})
+    return Matcher(Trained.open(model).ready(), **options)  # nobody else holds it: it need not be copied
 
 
 class Matcher:
@@ -50,40 +45,43 @@ class Matcher:
     :meth:`encode` returned. Points are ``(x, y)`` in pixels of the image as shown.
 
     Args:
-        model: it is copied, prepared for inference and left untouched.
+        model: it is copied and left untouched, unless it is ready for inference already.
         size: side of the square that images are resized to or, with ``keep_aspect``, length of their longer side;
-            None for the size the model's backbone is used at, 256 for ResNets. Rounded to the network's stride.
+            None for the size the model was trained at, or its backbone is used at. Rounded to the network's stride.
         keep_aspect: keep the images' aspect ratios instead of resizing to a square.
         flip: flipped ensemble: match the mirrored pair too and average the score maps; twice the time.
-        localizer: one of :data:`simsc.matching.LOCALIZERS`.
-        beta_eval: temperature that scores are divided by, for models that have not learned one; :func:`load` takes
-            the one that is stored with a model.
+        localizer: one of :data:`simsc.matching.LOCALIZERS`; None for the model's own.
+        beta_eval: temperature that scores are divided by, for models that have not learned one; None for the one that
+            is stored with the model.
         device: ``auto``, ``cpu``, ``cuda``, ``mps``.
         runtime: ``torch``, or ``onnx`` to run the network on ONNX Runtime (needs the extra ``export``).
     """
 
     def __init__(
         self,
-        model: SimSC,
+        model: SimSC | Trained,
         *,
         size: int | None = None,
         keep_aspect: bool = False,
         flip: bool = False,
-        localizer: str = "kernel-soft-argmax",
-        beta_eval: float = 1.0,
+        localizer: str | None = None,
+        beta_eval: float | None = None,
         device: str = "auto",
         runtime: str = "torch",
     ) -> None:
-        if localizer not in LOCALIZERS:
-            raise ConfigError(unknown_name("localizer", localizer, LOCALIZERS))
-        if not beta_eval > 0:
+        trained = Trained.of(model)
+        self.localizer = localizer or trained.localizer
+        self.beta_eval = trained.beta_eval if beta_eval is None else beta_eval
+        if self.localizer not in LOCALIZERS:
+            raise ConfigError(unknown_name("localizer", self.localizer, LOCALIZERS))
+        if not self.beta_eval > 0:
             raise ConfigError(f"beta_eval = {beta_eval} is not allowed; allowed: above 0")
         self.device = pick_device(device)
-        self.model = inference_copy(model).to(self.device)
-        backbone = model.backbone
-        self.view = View(size or backbone.spec.input_size, backbone.stride, keep_aspect, model.convention)
-        self.flip, self.localizer, self.runtime = flip, localizer, runtime
-        self.beta_eval = beta_eval
+        self.trained = trained.copy().ready(self.device)
+        self.model = self.trained.network
+        stride, convention = self.model.backbone.stride, self.model.convention
+        self.view = View(size or trained.image_size, stride, keep_aspect, convention)
+        self.flip, self.runtime = flip, runtime
         self._encoder = self._build_encoder(runtime)
 
     @torch.inference_mode()

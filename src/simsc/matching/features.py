@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from simsc.coordinates import Size
+from simsc.errors import ConfigError
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,14 @@ class Features:
             beta=_select(self.beta, index),
             layers=tuple(_select(layer, index) for layer in self.layers),
         )
+
+    def at_temperature(self, effective: float | None) -> Features:
+        """The same features at a fixed effective temperature of their pairs, half of it each; None changes nothing."""
+        if effective is None:
+            return self
+        if not effective > 0:
+            raise ConfigError(f"temperature = {effective} is not allowed; allowed: above 0")
+        return replace(self, beta=self.beta.new_full((len(self), 1, 1), math.sqrt(effective)))
 
     def detach(self) -> Features:
         """The same features, cut off from the graph."""

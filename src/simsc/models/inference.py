@@ -17,6 +17,9 @@ def prepare_for_inference(model: SimSC) -> SimSC:
 
     The weights then have other names: do not train or save the model afterwards.
     """
+    if model.prepared:
+        return model
+    model.prepared = True
     fold_batchnorm(model.backbone)
     model.backbone.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     return model.eval().requires_grad_(False)

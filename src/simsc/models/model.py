@@ -58,6 +58,7 @@ class SimSC(nn.Module):
         self.normalize, self.query, self.convention = normalize, query, convention
         self.freeze_batchnorm = freeze_batchnorm
         self.head_name = head
+        self.prepared = False  # for inference, see simsc.models.inference: no longer to be trained or saved
         self.head = build_head(head, backbone)
         self.set_trainable(trainable)
 

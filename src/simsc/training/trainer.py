@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,25 +18,16 @@ from simsc.evaluation.evaluator import Evaluator
 from simsc.evaluation.protocol import find_protocol
 from simsc.evaluation.scoring import score
 from simsc.files import cache_folder, write_json
-from simsc.models.checkpoints import save_model
+from simsc.models.card import Best
+from simsc.models.trained import Trained
 from simsc.training.config import Config
 from simsc.training.feed import TrainingFeed, Work, training_pairs, unique_images
 from simsc.training.listener import Listener, StopRequest
 from simsc.training.monitor import Monitor, StepMeter, TrainingDiverged, gradient_magnitudes
 from simsc.training.run_folder import RunFolder, collect_tensors, restore_tensors
-from simsc.training.starting import starting_model
 from simsc.training.step import Optimization, StepOutcome, WeightAverage
 
 SELECTION_ALPHA = 0.1
-
-
-@dataclass(frozen=True)
-class Best:
-    """The validation that chose the model that is kept: PCK@0.1, after how many epochs, and PCK by alpha."""
-
-    pck: float = -1.0
-    epoch: int = 0
-    val: dict[str, float] = field(default_factory=dict)
 
 
 class Trainer:
@@ -93,7 +84,8 @@ class Trainer:
 
     def _build(self) -> None:
         config = self.config
-        self.model = starting_model(config).to(self.device)
+        self.trained = Trained.begin(config.to_dict())
+        self.model = self.trained.network.to(self.device)
         images = unique_images([*self.train_pairs, *self.val_pairs])
         cache = choose_cache(
             "none" if config.endless else config.cache,
@@ -210,7 +202,7 @@ class Trainer:
         if distributed.is_main():
             self.folder.append(record)
             if better:
-                save_model(self.model, self.folder.best, {**self.config.to_dict(), "best": asdict(self.best)})
+                self.trained.described(best=self.best).save(self.folder.best)
         self.listener.on_validation(record, better)
 
     def _out_of_patience(self) -> bool:

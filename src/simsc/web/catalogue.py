@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simsc.errors import ConfigError
+from simsc.models.card import find_model, packaged_models, split_head
 from simsc.models.specs import find_backbone, list_backbones
 from simsc.models.weights import find_weights
-from simsc.models.zoo import DEFAULT, find_model, packaged_models, split_head
 from simsc.web.schemas import NotFound
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def offered_models(names: Sequence[str] = ()) -> dict[str, str]:
         names: packaged models, files, run folders or backbones, with or without a head; by default the packaged
             models and every backbone whose weights are on this machine, so that switching never starts a download.
     """
-    chosen = list(names) or [*sorted(packaged_models(), key=lambda name: name != DEFAULT), *_local_backbones()]
+    chosen = list(names) or [*packaged_models(), *_local_backbones()]
     if not chosen:
         raise ConfigError("there is no model to serve: name one with --model, for example --model resnet50")
     for name in chosen:
