@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test browser lint types tests bench docs experiments mutants clean
+.PHONY: help demo test browser lint types tests bench docs experiments mutants trace clean
 
 help:
 	@echo "make demo          match, adapt and report; A=one.jpg B=two.jpg matches your own images too"
@@ -48,6 +48,10 @@ bench: $(STAMP)
 
 mutants: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python tests/mutants.py
+
+# How many files and functions a command walks through.
+trace: $(STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/python tests/trace_files.py
 
 experiments: $(STAMP)
 	$(BIN)/simsc experiment all --quick --out runs/quick
