@@ -129,7 +129,8 @@ class ResNet(Backbone):
 def convolution(inputs: int, outputs: int, side: int, stride: int = 1) -> nn.Conv2d:
     """A convolution that keeps the size up to its stride; BatchNorm follows it, so it has no bias."""
     layer = nn.Conv2d(inputs, outputs, side, stride, side // 2, bias=False)
-    nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
+    if not layer.weight.is_meta:  # drawing nothing would import PyTorch's compiler
+        nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
     return layer
 
 

@@ -161,7 +161,8 @@ class VisionTransformer(Backbone):
         layout = (width, heads, hidden or 4 * width, epsilon, layer_scale, key_bias)
         self.blocks = nn.ModuleList(Block(*layout) for _ in range(spec.blocks))
         self.norm = nn.LayerNorm(width, epsilon)
-        self._initialize()
+        if not self.cls_token.is_meta:  # drawing nothing would import PyTorch's compiler
+            self._initialize()
 
     def embed(self, images: Tensor) -> Tensor:
         """Patches, CLS token and registers, with position embeddings interpolated to the image's grid."""
