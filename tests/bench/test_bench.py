@@ -40,13 +40,13 @@ def test_unknown_benchmarks_are_refused() -> None:
 
 
 def test_quick_mode_reports_every_ratio() -> None:
-    result = CliRunner().invoke(app, ["bench", "--quick", "--json", "queries", "dense", "match", "training"])
+    result = CliRunner().invoke(app, ["bench", "--quick", "--json", "queries", "dense", "match", "start", "training"])
     assert result.exit_code == 0, result.output
     report = json.loads(result.stdout)
     assert report["environment"]["torch"] == torch.__version__
     assert report["environment"]["threads"] == torch.get_num_threads()
     ratios = report["ratios"]
-    assert len(ratios) == 7
+    assert len(ratios) == 8
     assert all(line["value"] >= 0 and line["target"] > 0 for line in ratios)
     assert ratios[-1]["passed"]  # equal gradients do not depend on the machine
 

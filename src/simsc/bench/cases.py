@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import permutations
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import torch
+from PIL import Image
 from torch import Tensor
 
 from simsc.bench.ratios import Ratio, alternate, extra_bytes
@@ -174,6 +179,41 @@ def bench_pair(quick: bool = False) -> list[Ratio]:
     ]
 
 
+@CASES.register("start")
+def bench_start(quick: bool = False) -> list[Ratio]:
+    """``simsc match`` of two pictures as a whole command, against importing PyTorch and two forwards."""
+    model = prepare_for_inference(_model("resnet50.tv_in1k"))
+    image = torch.rand(1, 3, 256, 256, generator=torch.Generator().manual_seed(0))
+
+    @torch.inference_mode()
+    def forwards() -> None:
+        for _ in range(2):
+            model.backbone.layers(image, [model.backbone.num_blocks])
+
+    with TemporaryDirectory() as folder:
+        pictures = [str(Path(folder) / f"{number}.jpg") for number in range(2)]
+        for picture, pair in zip(pictures, load_pairs("scenes", None, "test"), strict=False):
+            Image.fromarray(pair.source.load()).save(picture)
+        seconds = alternate(
+            {
+                "match": lambda: _python("-m", "simsc", "match", *pictures, "--grid", "3"),
+                "torch": lambda: _python("-c", "import torch"),
+                "forwards": forwards,
+            },
+            repeats=1 if quick else 9,
+        )
+    bare = seconds["torch"] + seconds["forwards"]
+    return [
+        Ratio(
+            "simsc match as a command, time against importing PyTorch and two forwards",
+            seconds["match"] / bare,
+            1.6,
+            at_least=False,
+            detail=f"{seconds['match']:.2f} s against {seconds['torch']:.2f} s and {seconds['forwards']:.2f} s",
+        )
+    ]
+
+
 @CASES.register("training")
 def bench_training(quick: bool = False) -> list[Ratio]:
     """A last-block step of ResNet-101 on two pairs in both orders, with the trunk cache and without."""
@@ -263,6 +303,10 @@ def bench_evaluation(quick: bool = False) -> list[Ratio]:
             detail=f"{times} {singly:.1f} s ({len(sample)} pairs measured)",
         ),
     ]
+
+
+def _python(*arguments: str) -> None:
+    subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL)
 
 
 def _model(backbone: str, trainable: str = "none") -> SimSC:
