@@ -38,9 +38,20 @@ def test_a_broken_plugin_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_name_can_be_taken_once_even_by_a_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
     shapes = plugged(monkeypatch, EntryPoint("ceil", "math:ceil", "simsc.shapes"))
+    assert "ceil" in shapes
     for add in (lambda: shapes.add("ceil", 1), lambda: shapes.lazy("ceil", "math:floor")):
         with pytest.raises(ConfigError, match="already a shape named 'ceil'"):
             add()
+
+
+def test_a_plugin_cannot_take_a_name_of_ours_and_is_not_looked_for_before_it_is_needed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shapes = plugged(monkeypatch, EntryPoint("ceil", "math:ceil", "simsc.shapes"))
+    shapes.add("ceil", 1)
+    assert shapes["ceil"] == 1
+    with pytest.raises(ConfigError, match="already a shape named 'ceil'"):
+        list(shapes)
 
 
 def test_an_unknown_name_is_refused_with_the_nearest() -> None:

@@ -42,8 +42,7 @@ class Registry(Generic[Item]):
 
     def add(self, name: str, item: Item) -> Item:
         """Add an item; a name can be taken once."""
-        if name in self:
-            raise ConfigError(f"there is already a {self.what} named '{name}'")
+        self._take(name)
         self._items[name] = item
         return item
 
@@ -53,8 +52,7 @@ class Registry(Generic[Item]):
 
     def lazy(self, name: str, place: str) -> None:
         """Add the item at ``"module:attribute"``, imported when it is first asked for."""
-        if name in self:
-            raise ConfigError(f"there is already a {self.what} named '{name}'")
+        self._take(name)
         self._places[name] = place
 
     def __getitem__(self, name: str) -> Item:
@@ -92,5 +90,12 @@ class Registry(Generic[Item]):
     def _entry_points(self) -> dict[str, EntryPoint]:
         if self._plugins is None:
             found = entry_points(group=self.group) if self.group else ()
+            for point in found:
+                self._take(point.name)
             self._plugins = {point.name: point for point in found}
         return self._plugins
+
+    def _take(self, name: str) -> None:
+        """Refuse a name that is taken. Looks at no entry points: reading all packages' takes time at every start."""
+        if name in self._items or name in self._places or name in (self._plugins or {}):
+            raise ConfigError(f"there is already a {self.what} named '{name}'")

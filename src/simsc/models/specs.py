@@ -101,9 +101,10 @@ def find_backbone(name: str) -> BackboneSpec:
     >>> find_backbone("ibot-vitb16").name
     'vit_base_patch16.ibot'
     """
+    # Our own first: they must not depend on what other packages bring, nor on reading which ones there are.
+    name = _ALIASES.get(name, name)
     if name in BACKBONES:
         return BACKBONES[name]
-    # One at a time: a name of ours must not depend on whether another package can be loaded.
     if found := next((spec for _, spec in BACKBONES.items() if name in spec.aliases), None):
         return found
     if name.startswith(HUB_PREFIX):
@@ -221,5 +222,7 @@ def _entries() -> Iterator[BackboneSpec]:
     yield _dinov3("base", "dinov3_vitb16_pretrain_lvd1689m-73cec8be.pth")
 
 
+_ALIASES: dict[str, str] = {}
 for _spec in _entries():
     BACKBONES.add(_spec.name, _spec)
+    _ALIASES.update(dict.fromkeys(_spec.aliases, _spec.name))
