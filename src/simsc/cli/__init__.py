@@ -8,12 +8,12 @@ import sys
 
 import typer
 
-from simsc.cli import bench, data, demo, evaluate, experiment, export, match, models, serve, train, transfer, warp
+from simsc.cli import data, evaluate, experiment, match, models, serve, train
 from simsc.cli.application import app
 from simsc.errors import SimscError
 
-__all__ = ["app", "bench", "data", "demo", "evaluate", "experiment", "export", "main", "match", "models"]
-__all__ += ["serve", "train", "transfer", "warp"]  # importing a module adds its commands
+# Importing a module adds its commands.
+__all__ = ["app", "data", "evaluate", "experiment", "main", "match", "models", "serve", "train"]
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # names of glibc's mallopt
 _KEPT_BYTES = 1 << 30

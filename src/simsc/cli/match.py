@@ -1,8 +1,9 @@
-"""``simsc match``: where points of one image lie in another."""
+"""``simsc match``, ``warp`` and ``transfer``: points, pixels and labels of one image found in others."""
 
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,9 +16,13 @@ if TYPE_CHECKING:
     import numpy as np
 
     from simsc.matcher import MatchResult
+    from simsc.transfer.run import Outcome
+
 
 UNMATCHED = 1
 """Exit code when a limit was asked for and some point does not pass it."""
+FAILED = 1
+"""Exit code when some images could not be labelled."""
 
 
 @command('simsc match one.png two.png --points "120,88;60,140" --picture matches.png')
@@ -108,3 +113,95 @@ def _draw(path: Path, source: np.ndarray, target: np.ndarray, found: MatchResult
 
     kept = found.matched
     save_picture(draw_matches(source, target, found.source_points[kept], found.points[kept]), path)
+
+
+@command("simsc warp one.png two.png --out warped.png --sheet sheet.png")
+def warp(
+    source: Annotated[Path, typer.Argument(help="Image to warp.")],
+    target: Annotated[Path, typer.Argument(help="Image to lay it on.")],
+    out: Annotated[Path, typer.Option(help="The warped image, as large as the target.")],
+    sheet: Annotated[Path | None, typer.Option(help="Also draw a sheet: warp, checkerboard, flow, confidence.")] = None,
+    smooth: Annotated[float, typer.Option(help="Smoothing of the flow in cells; 0 shows every single match.")] = 1.5,
+    consistent: Annotated[
+        bool, typer.Option("--consistent", help="Grey where the match does not lead back (cycle check).")
+    ] = False,
+    model: Model = None,
+    size: Size = None,
+    keep_aspect: KeepAspect = False,
+    flip: Flip = False,
+    device: Device = "auto",
+    runtime: Runtime = "torch",
+) -> None:
+    """Warp one image onto another one."""
+    from PIL import Image
+
+    from simsc.images import read_image
+    from simsc.pictures import draw_flow, save_picture
+
+    first, second = read_image(source), read_image(target)
+    matcher = open_matcher(model, size, keep_aspect, flip, device, runtime)
+    flow = matcher.dense(first, second, smooth=smooth)
+    save_picture(Image.fromarray(flow.warp(first, consistent=consistent)), out)
+    if sheet:
+        save_picture(draw_flow(first, second, flow.points, confidence=flow.confidence), sheet)
+    typer.echo(f"{out}: {flow.cycle_mask.mean():.0%} of the target is cycle-consistent")
+
+
+@command("simsc transfer one.png photos --annotations one.json --out labels.json")
+def transfer(
+    source: Annotated[Path, typer.Argument(help="The labelled image.")],
+    targets: Annotated[list[Path], typer.Argument(help="Images, or folders of images.")],
+    annotations: Annotated[Path, typer.Option(help="Its labels: COCO, labelme or plain JSON.")],
+    out: Annotated[Path, typer.Option(help="COCO file to write, or folder of labelme files.")],
+    form: Annotated[str, typer.Option("--format", help="coco, or labelme (one file per image).")] = "coco",
+    min_confidence: Annotated[float | None, typer.Option(help="Key-points below this are left out.")] = None,
+    max_cycle: Annotated[
+        float | None, typer.Option(help="So are those whose match leads back further than so many source pixels.")
+    ] = None,
+    batch_size: Annotated[int, typer.Option(min=1, help="Images per forward pass.")] = 8,
+    model: Model = None,
+    size: Size = None,
+    keep_aspect: KeepAspect = False,
+    flip: Flip = False,
+    device: Device = "auto",
+    runtime: Runtime = "torch",
+    as_json: AsJson = False,
+) -> None:
+    """Propagate key-points, boxes and masks from one labelled image to many.
+
+    Interrupted, it goes on where it stopped. Exit code 0: all images done; 1: some failed; 2: an error.
+    """
+    from simsc.cli.views import progress_bar
+    from simsc.transfer.run import transfer as run
+
+    matcher = open_matcher(model, size, keep_aspect, flip, device, runtime)
+    settings = {"model": model, "size": size, "keep_aspect": keep_aspect, "flip": flip}
+    with progress_bar() as progress:
+        task = progress.add_task("images", total=None, note="")
+        outcome = run(
+            matcher,
+            source,
+            annotations,
+            targets,
+            out,
+            form=form,
+            min_confidence=min_confidence,
+            max_cycle=max_cycle,
+            batch_size=batch_size,
+            settings=settings,
+            progress=lambda done, total: progress.update(task, completed=done, total=total),
+        )
+    _report(outcome, out, as_json)
+    if outcome.failed:
+        raise typer.Exit(FAILED)
+
+
+def _report(outcome: Outcome, out: Path, as_json: bool) -> None:
+    if as_json:
+        facts = {"out": str(out), "done": outcome.done, "resumed": outcome.resumed, "failed": outcome.failed}
+        typer.echo(json.dumps(facts))
+        return
+    earlier = f", {outcome.resumed} of them by an earlier run" if outcome.resumed else ""
+    typer.echo(f"{out}: labels of {outcome.done} images{earlier}")
+    for reason in outcome.failed.values():
+        print(f"failed: {reason}", file=sys.stderr)
