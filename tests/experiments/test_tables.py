@@ -7,13 +7,22 @@ import pytest
 
 from simsc.errors import ConfigError
 from simsc.evaluation.scoring import is_correct
-from simsc.experiments.outcome import Outcome, Row
-from simsc.experiments.paper import backbone_rows, paper_columns, pck_rows
-from simsc.experiments.qualitative import one_per_category
-from simsc.experiments.registry import find_experiment
-from simsc.experiments.tables import ABSENT, markdown_table, write_outcome, write_report
-from simsc.experiments.targets import available, targets_for
-from simsc.experiments.variants import train_command, variant
+from simsc.experiments.listing import EXPERIMENTS
+from simsc.experiments.runs import train_command, variant
+from simsc.experiments.supplement import one_per_category
+from simsc.experiments.tables import (
+    ABSENT,
+    Outcome,
+    Row,
+    available,
+    backbone_rows,
+    markdown_table,
+    paper_columns,
+    pck_rows,
+    targets_for,
+    write_outcome,
+    write_report,
+)
 from simsc.training.config import Config
 from simsc.training.presets import load_preset
 
@@ -70,7 +79,7 @@ def test_a_missing_data_set_is_left_out_with_a_remark(tmp_path: Path) -> None:
 
 def test_an_unknown_experiment_is_refused() -> None:
     with pytest.raises(ConfigError, match="did you mean 'heads'"):
-        find_experiment("head")
+        EXPERIMENTS["head"]
 
 
 def test_correct_points_follow_the_threshold_of_the_data_set() -> None:

@@ -38,13 +38,12 @@ def experiment(
         _print_list()
         return
     from simsc.experiments.context import base_config, make_context
-    from simsc.experiments.registry import EXPERIMENTS, find_experiment, run_experiment
+    from simsc.experiments.listing import EXPERIMENTS, run_experiment
     from simsc.experiments.tables import write_report
     from simsc.training.config import parse_changes
 
-    names = list(EXPERIMENTS) if name == "all" else [name]
-    for each in names:
-        find_experiment(each)
+    # A misspelt name is refused before anything slow.
+    chosen = dict(EXPERIMENTS.items()) if name == "all" else {name: EXPERIMENTS[name]}
     changes: dict[str, object] = {"trainable": trainable} if trainable else {}
     changes |= {"epochs": epochs} if epochs is not None else {}
     changes |= parse_changes(set_)
@@ -63,8 +62,8 @@ def experiment(
         changes=changes,
         say=lambda text: typer.secho(text, err=True, dim=True),
     )
-    for each in names:
-        typer.secho(f"{each}: {EXPERIMENTS[each].title}", err=True, bold=True)
+    for each, about in chosen.items():
+        typer.secho(f"{each}: {about.title}", err=True, bold=True)
         run_experiment(each, context)
         typer.echo((out / each / "table.md").read_text(encoding="utf-8"))
     typer.echo(f"All results: {write_report(out)}", err=True)
@@ -104,7 +103,7 @@ def _print_list() -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from simsc.experiments.registry import EXPERIMENTS
+    from simsc.experiments.listing import EXPERIMENTS
 
     table = Table("experiment", "of the paper", "trainings", "data sets", title="Experiments")
     for name, each in EXPERIMENTS.items():

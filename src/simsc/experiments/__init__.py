@@ -1,1 +1,1 @@
-"""One experiment per table and figure of the paper; see :mod:`simsc.experiments.registry`."""
+"""One experiment per table and figure of the paper; see :mod:`simsc.experiments.listing`."""

@@ -7,12 +7,21 @@ from pathlib import Path
 from typing import Any
 
 from simsc.experiments.context import Context, quick_weights
-from simsc.experiments.measure import Subject, protocol_name
-from simsc.experiments.outcome import Outcome, Row
-from simsc.experiments.paper import backbone_rows, paper_columns, paper_figures, paper_row, pck_rows
-from simsc.experiments.tables import ALPHA_HEADING, pck_cell
-from simsc.experiments.targets import CLEAN, column_of_paper
-from simsc.experiments.variants import BASELINE_BETA_EVAL, TITLES, title, train_command
+from simsc.experiments.measurements import Subject, protocol_name
+from simsc.experiments.runs import BASELINE_BETA_EVAL, TITLES, title, train_command
+from simsc.experiments.tables import (
+    ALPHA_HEADING,
+    CLEAN,
+    Outcome,
+    Row,
+    backbone_rows,
+    column_of_paper,
+    paper_columns,
+    paper_figures,
+    paper_row,
+    pck_cell,
+    pck_rows,
+)
 from simsc.models.specs import find_backbone
 from simsc.models.weights import find_weights
 from simsc.training.config import Config

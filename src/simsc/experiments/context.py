@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from simsc.errors import ConfigError, DataError
-from simsc.experiments.measure import Meter, Subject, pretrained
-from simsc.experiments.runs import RunStore, Train
-from simsc.experiments.targets import Target, available, targets_for
-from simsc.experiments.variants import variant
+from simsc.experiments.measurements import Meter, Subject, pretrained
+from simsc.experiments.runs import RunStore, Train, variant
+from simsc.experiments.tables import Target, available, targets_for
 from simsc.models.specs import find_backbone
 from simsc.training.config import Config
 from simsc.training.presets import load_preset

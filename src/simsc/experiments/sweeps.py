@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from simsc.experiments.context import Context
-from simsc.experiments.measure import Subject, protocol_name
-from simsc.experiments.outcome import Outcome, Row
-from simsc.experiments.paper import paper_columns, paper_figures, paper_row
-from simsc.experiments.tables import number, pck_cell
-from simsc.experiments.variants import BASELINE_BETA_EVAL, title, train_command
+from simsc.experiments.measurements import Subject, protocol_name
+from simsc.experiments.runs import BASELINE_BETA_EVAL, title, train_command
+from simsc.experiments.tables import Outcome, Row, number, paper_columns, paper_figures, paper_row, pck_cell
 
 EVAL_TEMPERATURES = (0.001, 0.003, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.5, 1.0)
 TRAIN_TEMPERATURES = (0.004, 0.01, 0.02, 0.03, 0.05, 0.1, 0.3, 1.0)

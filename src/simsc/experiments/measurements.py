@@ -16,7 +16,7 @@ from simsc.evaluation.benchmark import evaluate_model
 from simsc.evaluation.cache import TrunkCache, trunk_fingerprint
 from simsc.evaluation.encoder import ImageEncoder
 from simsc.evaluation.protocol import Protocol, find_protocol
-from simsc.experiments.targets import Target
+from simsc.experiments.tables import Target
 from simsc.files import cache_folder, sha256, write_json
 from simsc.matching.features import Features
 from simsc.models.model import SimSC
