@@ -73,7 +73,7 @@ def _print_presets() -> None:
     console.print(presets, keys)
 
 
-@command("simsc demo --source one.png --target two.png")
+@command("simsc demo --source one.png --target two.png --epochs 1")
 def demo(
     out: Path = typer.Option(Path("demo"), help="Folder for the report and the adapted model."),
     source: Path | None = typer.Option(None, help="An image of your own ..."),
