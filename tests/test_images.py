@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import io
+import os
 import struct
+import subprocess
+import sys
 import zlib
 from pathlib import Path
 
@@ -13,7 +16,7 @@ import torch
 from PIL import Image
 
 from simsc.errors import DataError
-from simsc.images import image_size, pad_to_square, read_image, resize_image
+from simsc.images import FORMATS, image_size, pad_to_square, read_image, resize_image
 
 RED = np.array([[[255, 0, 0], [0, 0, 0]]], np.uint8)  # one row: red, black
 
@@ -196,3 +199,94 @@ def test_padding_keeps_coordinates(shape: tuple[int, int]) -> None:
     assert padded.shape == (max(shape),) * 2 + (3,)
     np.testing.assert_array_equal(padded[: shape[0], : shape[1]], pixels)
     assert padded.sum() == pixels.sum()
+
+
+def saved(image: Image.Image, form: str, **options: object) -> bytes:
+    stream = io.BytesIO()
+    image.save(stream, form, **options)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("form", ["EPS", "DDS", "TGA", "PCX", "ICO", "PDF"])
+def test_only_listed_decoders_see_a_file(tmp_path: Path, form: str) -> None:
+    """Whatever its name: for EPS, Pillow would start ghostscript."""
+    path = tmp_path / "picture.jpg"
+    path.write_bytes(saved(Image.new("RGB", (16, 16)), form))
+    for read in (read_image, image_size):
+        with pytest.raises(DataError, match=r"picture\.jpg: not an image, or not of a supported format \(JPEG, PNG"):
+            read(path)
+
+
+@pytest.mark.parametrize("form", ["WEBP", "TIFF", "BMP", "GIF", "PPM", "MPO", "AVIF"])
+def test_listed_formats(form: str) -> None:
+    if form == "AVIF" and "AVIF" not in FORMATS:
+        pytest.skip("this Pillow has no AVIF")
+    assert read_image(saved(Image.new("RGB", (16, 12), "white"), form)).tolist() == np.full((12, 16, 3), 255).tolist()
+
+
+def test_heic_gets_a_hint() -> None:
+    with pytest.raises(DataError, match="a HEIC image, which is not supported; save it as JPEG"):
+        read_image(b"\0\0\0\x18ftypheic" + bytes(100))
+
+
+def test_pipes_and_devices_are_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.jpg")
+    for path in (tmp_path / "a.jpg", Path("/dev/zero")):
+        with pytest.raises(DataError, match="not a regular file"):
+            read_image(path)
+
+
+def test_what_else_holds_bytes_or_pixels() -> None:
+    content = png(Image.fromarray(RED))
+    for source in (io.BytesIO(content), bytearray(content), memoryview(content)):
+        np.testing.assert_array_equal(read_image(source), RED)  # type: ignore[arg-type]
+    grey = np.array([[0.0, 1.0]])
+    matrix = np.matrix(grey)
+    np.testing.assert_array_equal(read_image(matrix), read_image(grey))
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        torch.ones(3, 4, 4).to_sparse(),
+        torch.ones(4, 4).to_sparse_csr(),
+        torch.ones(3, 4, 4, device="meta"),
+    ],
+)
+def test_tensors_that_are_no_images(tensor: torch.Tensor) -> None:
+    with pytest.raises(DataError, match="expected a dense tensor"):
+        read_image(tensor)
+
+
+def test_complex_tensors_are_refused() -> None:
+    with pytest.raises(DataError, match="pixels must be numbers"):
+        read_image(torch.ones(3, 4, 4, dtype=torch.complex64).conj())
+
+
+@pytest.mark.parametrize("mode", ["RGB", "RGBA", "L", "P", "I;16", "1", "LA"])
+def test_stripes_make_no_difference(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    noise = np.random.default_rng(3).integers(0, 65535, (37, 29))
+    image = Image.fromarray(noise.astype(np.uint16)) if mode == "I;16" else None
+    image = image or Image.fromarray(noise.astype(np.uint8)).convert(mode)
+    if mode in ("RGBA", "LA"):
+        image.putalpha(Image.fromarray((noise >> 8).astype(np.uint8)))
+    content = png(image, **({"transparency": 3} if mode == "P" else {}))
+    whole = read_image(content)
+    monkeypatch.setattr("simsc.images._STRIPE", 100)
+    np.testing.assert_array_equal(read_image(content), whole)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("mode", "form"), [("RGB", "JPEG"), ("RGBA", "PNG")])
+def test_large_images_stay_within_bounds(tmp_path: Path, mode: str, form: str) -> None:
+    """88 megapixels: Pillow's four bytes a pixel and three of the result, and little more."""
+    pytest.importorskip("resource")
+    path = tmp_path / "large"
+    Image.new(mode, (11_000, 8_000), "red").save(path, form, **({"compress_level": 1} if form == "PNG" else {}))
+    program = (
+        "import resource, sys; from simsc.images import read_image; base = resource.getrusage(0).ru_maxrss;"
+        "assert read_image(sys.argv[1]).shape == (8000, 11000, 3); print(resource.getrusage(0).ru_maxrss - base)"
+    )
+    run = subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=True)
+    unit = 1 if sys.platform == "darwin" else 1024
+    assert int(run.stdout) * unit < 8 * 88_000_000

@@ -121,7 +121,7 @@ def test_same_names_are_numbered(images: Path) -> None:
         (one_pair([[1, 1]], [[2, 2], [3, 3]]), "1 source points but 2 target points"),
         (one_pair([], []), "no point is present in both"),
         (one_pair([None], [[1, 2]]), "no point is present in both"),
-        (one_pair([[1, 1]], [[float("nan"), 2]]), "point 0 at x=nan, y=2 is not in the image"),
+        (one_pair([[1, 1]], [[float("nan"), 2]]), r"'pairs\[0\].target.points\[0\]\[0\]' is not a finite number"),
         (one_pair([[1, 1]], [[None, 2]]), "is not in the image"),
         (one_pair([[1, 1]], [["a", 2]]), "target.points: expected numbers"),
         (one_pair([[1, 1]], [[1, 2, 3]]), "target.points: expected shape"),

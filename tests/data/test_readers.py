@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -296,3 +297,44 @@ class TestCUB:
         (cub / "images.txt").write_text("one two three\n")
         with pytest.raises(DataError, match=r"images\.txt, line 1: expected an id and 1 columns"):
             load_pairs("cub", cub, "train")
+
+
+@pytest.mark.parametrize(
+    "listed", ["/dev/zero", "/etc/passwd", "a/../../../../etc/passwd", "..", "C:\\Windows\\a.json"]
+)
+def test_ap10k_stays_below_its_root(ap10k: Path, listed: str) -> None:
+    pair = next((ap10k / "PairAnnotation/test").glob("*.json"))
+    pair.write_text(json.dumps({"src_json_path": listed, "trg_json_path": listed}))
+    with pytest.raises(DataError, match=r"src_json_path.*would leave the folder"):
+        load_pairs("ap10k", ap10k)
+
+
+def test_ap10k_reads_regular_files_only(ap10k: Path) -> None:
+    file = next((ap10k / "ImageAnnotation").rglob("*.json"))
+    file.unlink()
+    os.mkfifo(file)
+    with pytest.raises(DataError, match="not a regular file"):
+        load_pairs("ap10k", ap10k)
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "words"),
+    [
+        ("image_class_labels.txt", "1 x\n", "the species of image 1 must be a number"),
+        ("image_class_labels.txt", "1 7\n", "has no species|is not listed"),
+        ("image_class_labels.txt", "\u00b2 1\n", "expected an id"),
+        ("images.txt", "".join(f"{number} /etc/passwd\n" for number in range(1, 11)), "would leave the folder"),
+        ("parts/part_locs.txt", "nan nan nan nan nan\n" * 15, "15 lines of five numbers"),
+    ],
+)
+def test_cub_tables(cub: Path, file: str, text: str, words: str) -> None:
+    (cub / file).write_text(text)
+    with pytest.raises(DataError, match=words):
+        load_pairs("cub", cub)
+
+
+@pytest.mark.parametrize("line", ["1-../a-b:cat", "1-a-b:..", "1-a-b:/etc"])
+def test_spair_stays_below_its_root(spair: Path, line: str) -> None:
+    (spair / "Layout/large/test.txt").write_text(line + "\n")
+    with pytest.raises(DataError, match="not of the form"):
+        load_pairs("spair", spair)

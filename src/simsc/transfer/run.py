@@ -14,6 +14,7 @@ from PIL import Image
 
 from simsc.errors import ConfigError, DataError, SimscError, unknown_name
 from simsc.files import sha256, write_json, write_text
+from simsc.images import FORMATS as IMAGE_FORMATS
 from simsc.images import read_image
 from simsc.matcher import Matcher
 from simsc.transfer.formats import Labelled, read_instances, to_coco, to_labelme
@@ -165,7 +166,7 @@ def transfer(
 
 def find_images(targets: Iterable[str | Path]) -> list[Path]:
     """All images among files and folders, each once; folders are searched to any depth, in order of names."""
-    endings = {ending for ending, kind in Image.registered_extensions().items() if kind in Image.OPEN}
+    endings = {ending for ending, kind in Image.registered_extensions().items() if kind in IMAGE_FORMATS}
     found: dict[Path, None] = {}
     for target in map(Path, targets):
         if target.is_dir():

@@ -8,15 +8,15 @@ left, top, width, height. Images are at the same place below ``JPEGImages``.
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from simsc.data.catalog import Dataset, DatasetInfo
 from simsc.data.readers.building import ImageFolder, inside
 from simsc.data.readers.coco import box_of, keypoints_of
-from simsc.data.readers.reading import read_json, typed_field
 from simsc.data.records import Annotated, Pair, pair_of
 from simsc.errors import DataError
+from simsc.reading import below, read_json, typed_field
 
 _FOLDERS = {
     "train": "trn",
@@ -107,12 +107,13 @@ class _Reader:
     def _object(self, content: Any, field: str, path: Path) -> Annotated:
         listed = typed_field(content, field, str, path)
         # The stored paths begin where the pairs were made; only the part from ImageAnnotation on matters.
-        place = Path(*Path(listed.replace("\\", "/")).parts[-3:])
+        place = PurePosixPath(*PurePosixPath(listed.replace("\\", "/")).parts[-3:])
         if str(place) not in self._objects:
+            below(self.root, str(place), f"{path}: {field}")
             self._objects[str(place)] = self._read(place)
         return self._objects[str(place)]
 
-    def _read(self, place: Path) -> Annotated:
+    def _read(self, place: PurePosixPath) -> Annotated:
         path = self.root / "ImageAnnotation" / place
         content = read_json(path)
         points, present = keypoints_of(content, len(POINT_NAMES), str(path))

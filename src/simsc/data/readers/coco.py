@@ -13,9 +13,10 @@ import numpy as np
 
 from simsc.data.catalog import Dataset, DatasetInfo
 from simsc.data.readers.building import OFFICIAL_SLACK, OWN_SLACK, ImageFolder, inside
-from simsc.data.readers.reading import as_points, finite_box, four_numbers, read_json, split_file, typed_field
+from simsc.data.readers.reading import as_points, finite_box, four_numbers, split_file
 from simsc.data.records import Annotated, ImageRef
 from simsc.errors import DataError
+from simsc.reading import read_json, typed_field
 
 
 class Coco(Dataset):

@@ -14,9 +14,9 @@ import numpy as np
 from simsc.data.catalog import Dataset, DatasetInfo, Source
 from simsc.data.readers.building import ImageFolder, inside
 from simsc.data.readers.coco import box_of
-from simsc.data.readers.reading import read_text
 from simsc.data.records import Annotated
 from simsc.errors import DataError
+from simsc.reading import below, read_text
 
 PARTS = 15
 
@@ -48,8 +48,10 @@ class CUB(Dataset):
     def objects(self, root: Path, split: str) -> list[Annotated]:
         """The official training or test images, species by species."""
         training = {number: row[0] == "1" for number, row in _rows(root / "train_test_split.txt", 1).items()}
-        species = {number: int(row[0]) for number, row in _rows(root / "image_class_labels.txt", 1).items()}
+        species = _species(root / "image_class_labels.txt")
         wanted = [number for number, trains in training.items() if trains == (split == "train")]
+        if unknown := [number for number in wanted if number not in species]:
+            raise DataError(f"{root / 'image_class_labels.txt'}: image {unknown[0]} has no species")
         reader = _Reader(root)
         return [reader.bird(number, species[number]) for number in sorted(wanted, key=lambda one: (species[one], one))]
 
@@ -77,10 +79,25 @@ class _Reader:
         if number not in self.parts:
             raise DataError(f"{self.root / 'parts' / 'part_locs.txt'}: image {number} ({name}) has no parts")
         points, present = self.parts[number][:, :2], self.parts[number][:, 2] > 0
-        image = self.folder.ref(self.root / "images" / name)
+        if species not in self.species:
+            raise DataError(f"{self.root / 'classes.txt'}: species {species} of image {number} is not listed")
+        image = self.folder.ref(below(self.root / "images", name, self.root / "images.txt"))
         inside(points[present], image.size, f"{self.root}: parts of image {number}")
         box = _box(self.boxes[number], self.root) if number in self.boxes else None
         return Annotated(Path(name).stem, self.species[species], image, points, present, box, self.part_names)
+
+
+def _species(path: Path) -> dict[int, int]:
+    """Number of the species of every image."""
+    rows = _rows(path, 1)
+    if wrong := [number for number, row in rows.items() if not _is_number(row[0])]:
+        raise DataError(f"{path}: the species of image {wrong[0]} must be a number, got '{rows[wrong[0]][0][:40]}'")
+    return {number: int(row[0]) for number, row in rows.items()}
+
+
+def _is_number(text: str) -> bool:
+    """Whether a text is an id: digits as ASCII has them, and not too many."""
+    return text.isascii() and text.isdigit() and len(text) < 10
 
 
 def _box(row: list[str], root: Path) -> np.ndarray | None:
@@ -96,6 +113,8 @@ def _part_locations(path: Path) -> dict[int, np.ndarray]:
     try:
         table = np.array([line.split() for line in read_text(path).splitlines()], dtype=np.float64)
         table = table.reshape(-1, PARTS, 5)
+        if not (np.isfinite(table).all() and (abs(table) < 1e9).all()):
+            raise ValueError
     except ValueError:
         raise DataError(f"{path}: expected {PARTS} lines of five numbers per image") from None
     return {int(rows[0, 0]): rows[np.argsort(rows[:, 1]), 2:] for rows in table}
@@ -106,7 +125,7 @@ def _rows(path: Path, columns: int, rest: bool = False) -> dict[int, list[str]]:
     rows = {}
     for number, line in enumerate(read_text(path).splitlines(), start=1):
         parts = line.split(maxsplit=columns) if rest else line.split()
-        if len(parts) != columns + 1 or not parts[0].isdigit():
+        if len(parts) != columns + 1 or not _is_number(parts[0]):
             raise DataError(f"{path}, line {number}: expected an id and {columns} columns, got '{line[:60]}'")
         rows[int(parts[0])] = parts[1:]
     return rows

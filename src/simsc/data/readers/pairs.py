@@ -13,9 +13,10 @@ import numpy as np
 
 from simsc.data.catalog import Dataset, DatasetInfo
 from simsc.data.readers.building import OWN_SLACK, ImageFolder, inside, unique_names
-from simsc.data.readers.reading import as_points, read_csv, read_json, split_file
+from simsc.data.readers.reading import as_points, split_file
 from simsc.data.records import Annotated, Pair
 from simsc.errors import DataError
+from simsc.reading import read_csv, read_json
 
 _CSV_COLUMNS = ("source", "target", "source_x", "source_y", "target_x", "target_y")
 

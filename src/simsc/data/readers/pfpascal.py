@@ -16,9 +16,10 @@ import numpy as np
 from simsc.data.catalog import Dataset, DatasetInfo, Source
 from simsc.data.pairing import by_category
 from simsc.data.readers.building import ImageFolder, inside, unique_names
-from simsc.data.readers.reading import as_points, finite_box, read_csv, read_mat
+from simsc.data.readers.reading import as_points, finite_box, read_mat
 from simsc.data.records import Annotated, Pair, common_points, pair_of
 from simsc.errors import DataError
+from simsc.reading import read_csv
 
 MARKER = "PF-dataset-PASCAL"
 CATEGORIES = (
@@ -236,7 +237,7 @@ def _category(text: str, where: str) -> str:
         return name
     try:
         number = int(float(name))
-    except ValueError:
+    except (ValueError, OverflowError):
         number = 0
     if not 1 <= number <= len(CATEGORIES):
         raise DataError(f"{where}: column 'class' must be 1 to {len(CATEGORIES)}, got '{text}'")

@@ -15,9 +15,10 @@ from simsc.data.catalog import Dataset, DatasetInfo, Source
 from simsc.data.pairing import by_category
 from simsc.data.readers.building import ImageFolder, inside, unique_names
 from simsc.data.readers.pfpascal import PROPOSAL_FLOW
-from simsc.data.readers.reading import as_points, read_csv, read_mat
+from simsc.data.readers.reading import as_points, read_mat
 from simsc.data.records import Annotated, Pair, pair_of
 from simsc.errors import DataError
+from simsc.reading import below, read_csv
 
 MARKER = "PF-dataset"
 KEYPOINTS = 10
@@ -72,7 +73,7 @@ def _listed_pairs(path: Path, images: ImageFolder) -> list[Pair]:
     pairs = []
     for number, row in enumerate(read_csv(path, ("imageA", "imageB", *_COLUMNS)), start=2):
         source, target = (
-            _object(images, _image_file(images.root, row[f"image{side}"]), _row_points(row, side, path, number))
+            _object(images, _image_file(images.root, row[f"image{side}"], path), _row_points(row, side, path, number))
             for side in "AB"
         )
         pairs.append(pair_of(source, target, unique(f"{source.category}/{source.name}-{target.name}")))
@@ -94,9 +95,9 @@ def _object(images: ImageFolder, path: Path, points: np.ndarray) -> Annotated:
     return Annotated(path.stem, path.parent.name, image, points, np.ones(KEYPOINTS, dtype=bool))
 
 
-def _image_file(root: Path, listed: str) -> Path:
+def _image_file(root: Path, listed: str, path: Path) -> Path:
     """Lists of other distributions have further folders in front of the last two parts."""
-    return root.joinpath(MARKER, *Path(listed).parts[-2:])
+    return below(root / MARKER, "/".join(Path(listed).parts[-2:]), path)
 
 
 def _row_points(row: dict[str, str], side: str, path: Path, number: int) -> np.ndarray:

@@ -16,9 +16,10 @@ from simsc.data.catalog import Dataset, DatasetInfo, Source
 from simsc.data.locate import find_root
 from simsc.data.readers import pfpascal
 from simsc.data.readers.building import ImageFolder, inside
-from simsc.data.readers.reading import as_points, finite_box, read_json, read_text, typed_field
+from simsc.data.readers.reading import as_points, finite_box
 from simsc.data.records import Annotated, ImageRef, Pair, View, pair_of
 from simsc.errors import DataError
+from simsc.reading import read_json, read_text, typed_field
 
 _FOLDERS = {
     "train": ("large", "trn"),
@@ -115,7 +116,7 @@ class _Entry:
     def parse(cls, line: str, root: Path) -> _Entry:
         names, _, category = line.partition(":")
         parts = names.split("-")
-        if len(parts) != 3 or not category:
+        if len(parts) != 3 or not category or {"/", "\\", "\0"} & set(line) or category in (".", ".."):
             raise DataError(f"{root}: '{line}' is not of the form <number>-<source>-<target>:<category>")
         return cls(line, parts[1], parts[2], category)
 
@@ -173,8 +174,8 @@ class _Reader:
 def _points_by_id(listed: dict[str, Any], path: Path) -> tuple[np.ndarray, np.ndarray]:
     """``(K, 2)`` points and ``(K,)`` whether there is one, in the rows that their ids name."""
     found = {name: point for name, point in listed.items() if point is not None}
-    if not all(name.isdecimal() for name in found):
-        raise DataError(f"{path}: the names in 'kps' must be numbers, got {sorted(found)}")
+    if not all(name.isdecimal() and len(name) < 10 for name in found):
+        raise DataError(f"{path}: the names in 'kps' must be numbers, got {str(sorted(found))[:80]}")
     ids = [int(name) for name in found]
     if max(ids, default=0) > 999:
         raise DataError(f"{path}: the names in 'kps' must be below 1000, got {max(ids)}")
