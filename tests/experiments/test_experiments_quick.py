@@ -9,8 +9,7 @@ from typer.testing import CliRunner
 
 import simsc.scenes
 from simsc.cli import app
-from simsc.experiments import supplement, sweeps
-from simsc.experiments.listing import EXPERIMENTS
+from simsc.experiments import EXPERIMENTS, comparisons, sweeps
 from simsc.training.trainer import Trainer
 
 TINY = ("image_size=64", "max_pairs=8", "weights=random", "cache=memory", "log_every=1")
@@ -32,7 +31,7 @@ def test_all_experiments_run_once_and_then_from_what_they_left(tmp_path: Path, m
     monkeypatch.setattr(sweeps, "EVAL_TEMPERATURES", (0.02, 0.1))
     monkeypatch.setattr(sweeps, "TRAIN_TEMPERATURES", (0.004, 0.03))
     monkeypatch.setattr(sweeps, "RATE_FACTORS", (1.0, 1000.0))
-    monkeypatch.setattr(supplement, "TITLES", {"ncnet": "NCNet"})
+    monkeypatch.setattr(comparisons, "HEAD_TITLES", {"ncnet": "NCNet"})
     run("all", tmp_path / "out")
     for name in EXPERIMENTS:
         folder = tmp_path / "out" / name

@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 from simsc.cli import app
 from simsc.errors import ConfigError
-from simsc.experiments import supplement
-from simsc.experiments.context import base_config, make_context
+from simsc.experiments import comparisons, make_context
+from simsc.experiments.variants import base_config
 from simsc.training.config import parse_changes
 
 
@@ -43,8 +43,8 @@ def test_a_head_as_it_came_keeps_its_temperature(
     changes = parse_changes([change])
     base = base_config("resnet50", "pfpascal", True, changes)
     context = make_context(base, tmp_path, tmp_path, lambda *_: None, quick=True, changes=changes)
-    monkeypatch.setattr(supplement, "_row", lambda context, name, config, temperature: config)
-    default, *learned = supplement._head_rows(context, head)
+    monkeypatch.setattr(comparisons, "_head_row", lambda context, name, config, temperature: config)
+    default, *learned = comparisons._head_rows(context, head)
     assert (default.temperature, default.beta_eval) == (temperature, beta_eval)
     for config in learned:
         assert f"{change.split('=')[0]}={getattr(config, change.split('=')[0])}" == change

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from simsc.errors import ConfigError
-from simsc.experiments.context import base_config
 from simsc.experiments.measurements import Subject
-from simsc.experiments.runs import RunStore, same_training, variant
+from simsc.experiments.runs import RunStore, same_training
+from simsc.experiments.variants import base_config, variant
 from simsc.training.config import Config
 from simsc.training.monitor import TrainingDiverged
 from simsc.training.presets import load_preset

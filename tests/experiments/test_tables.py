@@ -7,22 +7,12 @@ import pytest
 
 from simsc.errors import ConfigError
 from simsc.evaluation.scoring import is_correct
-from simsc.experiments.listing import EXPERIMENTS
-from simsc.experiments.runs import train_command, variant
-from simsc.experiments.supplement import one_per_category
-from simsc.experiments.tables import (
-    ABSENT,
-    Outcome,
-    Row,
-    available,
-    backbone_rows,
-    markdown_table,
-    paper_columns,
-    pck_rows,
-    targets_for,
-    write_outcome,
-    write_report,
-)
+from simsc.experiments import EXPERIMENTS
+from simsc.experiments.figures import one_per_category
+from simsc.experiments.measurements import available, targets_for
+from simsc.experiments.paper import backbone_rows, paper_columns, pck_rows
+from simsc.experiments.report import ABSENT, Outcome, Row, markdown_table, write_outcome, write_report
+from simsc.experiments.variants import train_command, variant
 from simsc.training.config import Config
 from simsc.training.presets import load_preset
 

@@ -37,9 +37,9 @@ def experiment(
     if name == "list":
         _print_list()
         return
-    from simsc.experiments.context import base_config, make_context
-    from simsc.experiments.listing import EXPERIMENTS, run_experiment
-    from simsc.experiments.tables import write_report
+    from simsc.experiments import EXPERIMENTS, make_context, run_experiment
+    from simsc.experiments.report import write_report
+    from simsc.experiments.variants import base_config
     from simsc.training.config import parse_changes
 
     # A misspelt name is refused before anything slow.
@@ -103,7 +103,7 @@ def _print_list() -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from simsc.experiments.listing import EXPERIMENTS
+    from simsc.experiments import EXPERIMENTS
 
     table = Table("experiment", "of the paper", "trainings", "data sets", title="Experiments")
     for name, each in EXPERIMENTS.items():

@@ -1,4 +1,4 @@
-"""Tables that compare trainings on all data sets: main, backbones, L2 norm, single parameter, temperatures."""
+"""Tables that compare trainings: main, backbones, L2 norm, single parameter, temperatures, matching heads."""
 
 from __future__ import annotations
 
@@ -6,22 +6,15 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from simsc.experiments.context import Context, quick_weights
-from simsc.experiments.measurements import Subject, protocol_name
-from simsc.experiments.runs import BASELINE_BETA_EVAL, TITLES, title, train_command
-from simsc.experiments.tables import (
-    ALPHA_HEADING,
-    CLEAN,
-    Outcome,
-    Row,
-    backbone_rows,
-    column_of_paper,
-    paper_columns,
-    paper_figures,
-    paper_row,
-    pck_cell,
-    pck_rows,
-)
+from simsc.evaluation.benchmark import CLEAN
+from simsc.evaluation.scoring import Spread
+from simsc.experiments.experiment import ALL_DATA, Context, experiment, facts
+from simsc.experiments.measurements import Subject
+from simsc.experiments.paper import TITLES as PAPER_TITLES
+from simsc.experiments.paper import backbone_rows, paper_columns, paper_figures, paper_row, pck_rows
+from simsc.experiments.report import ALPHA_HEADING, Outcome, Row, pck_cell
+from simsc.experiments.variants import BASELINE_BETA_EVAL, TITLES, quick_weights, title
+from simsc.models.heads import HEADS
 from simsc.models.specs import find_backbone
 from simsc.models.weights import find_weights
 from simsc.training.config import Config
@@ -40,9 +33,17 @@ BACKBONES = {
     "dinov2-base": "DINOv2 ViT-B/14",
     "dinov2-large": "DINOv2 ViT-L/14",
 }
+HEAD_TITLES = {"sfnet": "SFNet", "ncnet": "NCNet", "cats": "CATs"}
+# The temperature each head came with, whatever the user changes; NCNet's 1 is evaluated at the common one.
+HEAD_DEFAULTS: dict[str, dict[str, Any]] = {
+    "sfnet": {"temperature": f"fixed:{BASELINE_BETA_EVAL}", "beta_eval": 1.0},
+    "ncnet": {"temperature": "fixed:1", "beta_eval": BASELINE_BETA_EVAL},
+    "cats": {"temperature": f"fixed:{BASELINE_BETA_EVAL}", "beta_eval": 1.0},
+}
 CELLS = f"Cells: PCK (%) per image at alpha = {ALPHA_HEADING}."
 
 
+@experiment("main", "Table 1, SimSC and its baselines", "5 per seed", ALL_DATA)
 def main(context: Context) -> Outcome:
     """Table 1: SimSC against its baselines, with the same budget each."""
     rows = [pretrained_row(context), *variant_rows(context, MAIN_VARIANTS)]
@@ -53,18 +54,7 @@ def main(context: Context) -> Outcome:
     return _outcome(context, rows, paper, "PCK by threshold")
 
 
-def l2norm(context: Context) -> Outcome:
-    """Table 3: what the L2 normalisation does without a temperature."""
-    rows = variant_rows(context, ("beta1", "no-l2norm", "mlp"))
-    return _outcome(context, rows, pck_rows("table3_l2_normalisation_resnet101*"), "The effect of the L2 norm")
-
-
-def single_vs_mlp(context: Context) -> Outcome:
-    """Supplement: one learnable temperature against one per image."""
-    rows = variant_rows(context, ("single", "mlp"))
-    return _outcome(context, rows, pck_rows("supp_table_single_parameter_vs_mlp"), "Single parameter or MLP")
-
-
+@experiment("backbones", "Table 2, backbones", "1 per backbone with weights", ALL_DATA)
 def backbones(context: Context) -> Outcome:
     """Table 2: SimSC on several backbones; those whose weights are not on this machine are left out."""
     rows, notes = [], []
@@ -79,21 +69,47 @@ def backbones(context: Context) -> Outcome:
     return Outcome(outcome.columns, outcome.rows, outcome.figures, [*outcome.notes, *notes])
 
 
+@experiment("l2norm", "Table 3, L2 normalisation", "3 per seed, all of main", ALL_DATA)
+def l2norm(context: Context) -> Outcome:
+    """Table 3: what the L2 normalisation does without a temperature."""
+    rows = variant_rows(context, ("beta1", "no-l2norm", "mlp"))
+    return _outcome(context, rows, pck_rows("table3_l2_normalisation_resnet101*"), "The effect of the L2 norm")
+
+
+@experiment("single-vs-mlp", "supplement, single parameter or MLP", "2 per seed, of main", ALL_DATA)
+def single_vs_mlp(context: Context) -> Outcome:
+    """Supplement: one learnable temperature against one per image."""
+    rows = variant_rows(context, ("single", "mlp"))
+    return _outcome(context, rows, pck_rows("supp_table_single_parameter_vs_mlp"), "Single parameter or MLP")
+
+
+@experiment("temperatures", "supplement, effective temperatures", "2 per seed, of main", ALL_DATA)
 def temperatures(context: Context) -> Outcome:
     """Supplement: mean and standard deviation of the effective temperature."""
     rows = []
     for name in ("single", "mlp"):
         for row in variant_rows(context, [name]):
-            cells = {target: _spread(values["temperature"]) for target, values in row.values.items()}
+            cells = {target: _spread(Spread(**values["temperature"])) for target, values in row.values.items()}
             rows.append(Row(**{**vars(row), "cells": cells}))
     paper = []
     for name, entry in paper_figures()["supp_table_effective_temperature_mean_std"].items():
         if name != "remark":
-            cells = {column_of_paper(data): " ± ".join(f"{v:.4f}" for v in pair) for data, pair in entry.items()}
+            cells = {PAPER_TITLES[data]: " ± ".join(f"{v:.4f}" for v in pair) for data, pair in entry.items()}
             paper.append(paper_row(name, cells, entry))
     columns = paper_columns(paper, _columns(context))
     remark = paper_figures()["supp_table_effective_temperature_mean_std"]["remark"]
     return Outcome(columns, [*rows, *paper], _temperature_figure(context, rows), [*context.notes, f"Paper: {remark}."])
+
+
+@experiment("heads", "supplement, matching heads", "6")
+def heads(context: Context) -> Outcome:
+    """SFNet, NCNet and CATs: their own temperature, SimSC at that temperature, SimSC at the learned one."""
+    there = [head for head in HEAD_TITLES if head in HEADS]
+    notes = [f"{HEAD_TITLES[head]} is left out: there is no such head." for head in HEAD_TITLES if head not in there]
+    rows = [row for head in there for row in _head_rows(context, head)]
+    paper = _paper_head_rows()
+    columns = paper_columns(paper, [context.target.title])
+    return Outcome(columns, [*rows, *paper], _head_figure(context, rows), [*notes, *context.notes])
 
 
 def pretrained_row(context: Context) -> Row:
@@ -116,22 +132,11 @@ def measured_row(context: Context, name: str, subject: Subject, protocol: str | 
     cells, values = {}, {}
     for target in context.targets:
         context.say(f"measure: {name} on {target.title}")
-        result = context.meter.measure(subject, target, protocol=protocol)
-        for column, part in zip(target.columns, (result, result.get("subsets", {}).get(CLEAN)), strict=False):
-            if part is not None:
-                cells[column], values[column] = pck_cell(part["per_image"]), _facts(part)
-    if not subject.trained:
-        return Row(name, cells, protocol=protocol or protocol_name(subject.config), values=values)
-    config = subject.config
-    command = train_command(config, preset or context.preset)
-    return Row(
-        subject.label(name), cells, seed=config.seed, epochs=config.epochs, protocol=protocol or protocol_name(config),
-        command=command, values=values,
-    )  # fmt: skip
-
-
-def _facts(result: dict[str, Any]) -> dict[str, Any]:
-    return {key: result[key] for key in ("pairs", "points", "per_image", "per_point", "temperature") if key in result}
+        found = context.meter.measure(subject, target, protocol=protocol)
+        for column, score in zip(target.columns, (found.score, found.subsets.get(CLEAN)), strict=False):
+            if score is not None:
+                cells[column], values[column] = pck_cell(score.per_image), facts(score)
+    return context.row(name, subject, cells, values, protocol=protocol, preset=preset)
 
 
 def _original_size(context: Context) -> Row:
@@ -156,7 +161,7 @@ def _pck_figure(context: Context, rows: Sequence[Row], heading: str) -> tuple[Pa
     for row in rows:
         if row.seed in (None, context.seeds[0]) and row.protocol != "original":
             values = row.values[context.target.title]["per_image"]
-            curves[row.name] = [float(alpha) for alpha in values], list(values.values())
+            curves[row.name] = list(values), list(values.values())
     return plot_pck_curves(curves, context.folder / "pck.png", title=f"{heading}: {context.target.title}")
 
 
@@ -176,8 +181,8 @@ def _temperature_figure(context: Context, rows: Sequence[Row]) -> tuple[Path, ..
     )  # fmt: skip
 
 
-def _spread(temperature: dict[str, float]) -> str:
-    return f"{temperature['mean']:.4f} ± {temperature['std']:.4f}"
+def _spread(temperature: Spread) -> str:
+    return f"{temperature.mean:.4f} ± {temperature.std:.4f}"
 
 
 def _wanted_backbones(context: Context) -> dict[str, str]:
@@ -200,3 +205,45 @@ def _backbone_config(context: Context, name: str) -> Config:
     changes |= context.changes
     stride = find_backbone(own.backbone).stride
     return context.config("mlp", **{**changes, "image_size": int(changes["image_size"]) // stride * stride})
+
+
+def _head_rows(context: Context, head: str) -> list[Row]:
+    own = load_preset(head, context.base.data)
+    changes = {"head": own.head, "trainable": own.trainable, "head_rate": own.head_rate, **context.changes}
+    default = context.config("mlp", **{**changes, **HEAD_DEFAULTS[head]})
+    learned = context.config("mlp", **changes)
+    beta = f"β_eval = {BASELINE_BETA_EVAL:g}"
+    return [
+        _head_row(context, f"{HEAD_TITLES[head]}, default, {beta}", default, None),
+        _head_row(context, f"{HEAD_TITLES[head]} + SimSC, {beta}", learned, BASELINE_BETA_EVAL),
+        _head_row(context, f"{HEAD_TITLES[head]} + SimSC, learned β", learned, None),
+    ]
+
+
+def _head_row(context: Context, name: str, config: Config, temperature: float | None) -> Row:
+    subject = context.trained(config)
+    score = context.score(subject, temperature)
+    return context.row(name, subject, {context.target.title: pck_cell(score.per_image)}, facts(score))
+
+
+def _head_figure(context: Context, rows: list[Row]) -> tuple[Any, ...]:
+    from simsc.pictures import plot_pck_curves
+
+    if not rows:
+        return ()
+    curves = {
+        row.name: (list(row.values["per_image"]), list(row.values["per_image"].values()))
+        for row in rows
+        if f"+ SimSC, β_eval = {BASELINE_BETA_EVAL:g}" not in row.name
+    }
+    return plot_pck_curves(curves, context.folder / "heads.png", title=f"Matching heads: {context.target.title}")
+
+
+def _paper_head_rows() -> list[Row]:
+    table = paper_figures()["supp_table_heads_pfpascal_alpha_0.05_0.1"]
+    rows = []
+    for setting, heads_of in table.items():
+        for head, (small, large) in heads_of.items():
+            values = {0.05: small, 0.1: large}
+            rows.append(paper_row(f"{head}, {setting}", {"PF-Pascal": pck_cell(values)}, {"per_image": values}))
+    return rows

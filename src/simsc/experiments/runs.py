@@ -1,4 +1,7 @@
-"""The runs that experiments compare: configurations as changes to one base, their folders, trained once."""
+"""Runs that experiments share: a configuration is trained once, whoever asked for it first.
+
+A folder is trained by one process at a time, and copied as a whole or not at all.
+"""
 
 from __future__ import annotations
 
@@ -13,129 +16,21 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
-from simsc.errors import ConfigError, SimscError, unknown_name
+from simsc.errors import ConfigError, SimscError
+from simsc.experiments.variants import UNESSENTIAL_KEYS
 from simsc.files import write_json
+from simsc.models.specs import find_backbone
 from simsc.training.config import Config
 from simsc.training.monitor import TrainingDiverged
-from simsc.training.presets import load_preset
-from simsc.training.run_folder import EXECUTION_KEYS, RunFolder
+from simsc.training.run_folder import RunFolder
 
-UNESSENTIAL_KEYS = EXECUTION_KEYS - {"patience"}
-"""Keys that do not decide which model a training of so many epochs gives; patience does."""
-BASELINE_BETA_EVAL = 0.02
-"""Evaluation temperature of models that have not learned one; the supplement's choice."""
-
-_CHANGES: dict[str, dict[str, Any]] = {
-    "mlp": {"temperature": "mlp"},
-    "single": {"temperature": "single", "temperature_rate": 5e-3},
-    "beta1": {"temperature": "fixed:1", "beta_eval": BASELINE_BETA_EVAL},
-    "no-l2norm": {"temperature": "fixed:1", "normalize": False, "rate": 2e-5},  # the paper's; at 1e-4 it collapses
-}
-TITLES = {
-    "pre-trained": "pre-trained",
-    "mlp": "SimSC (MLP)",
-    "single": "SimSC (single parameter)",
-    "beta1": "β_trn = 1 (WithL2Norm)",
-    "no-l2norm": "NoL2Norm (β_trn = 1)",
-}
-LOCK = ".lock"
-COPYING = ".copying"
-"""Ending of a folder that is being copied to, which is not a run yet."""
 Train = Callable[[Config, Path, Path | None, bool], None]
 """Trains a configuration in a folder: ``(config, folder, data root, resume)``."""
 
+LOCK = ".lock"
+COPYING = ".copying"
+"""Ending of a folder that is being copied to, which is not a run yet."""
 _BUSY_MINUTES = 15
-
-
-def variant(base: Config, name: str) -> Config:
-    """The base configuration with another temperature: ``mlp``, ``single``, ``beta1``, ``no-l2norm``, ``fixed:<t>``.
-
-    >>> variant(Config(), "no-l2norm").normalize
-    False
-    """
-    if name.startswith("fixed:"):
-        return base.updated({"temperature": name})
-    if name not in _CHANGES:
-        raise ConfigError(unknown_name("variant", name, [*_CHANGES, "fixed:<t>"]))
-    changes = dict(_CHANGES[name])
-    # Rates are those beside the paper's; a base that learns faster or slower (a quick one, say) keeps their relation.
-    for rate in {"rate", "temperature_rate"} & changes.keys():
-        changes[rate] *= getattr(base, rate) / getattr(Config, rate)
-    return base.updated(changes)
-
-
-def title(name: str) -> str:
-    """How a variant is called in tables.
-
-    >>> title("fixed:0.03")
-    'β = 0.03, fixed'
-    """
-    return f"β = {name.removeprefix('fixed:')}, fixed" if name.startswith("fixed:") else TITLES[name]
-
-
-def train_command(config: Config, preset: str = "resnet50") -> str:
-    """The command that trains a configuration, by its difference to a preset.
-
-    >>> train_command(variant(load_preset("resnet50", "pfpascal"), "single").updated({"epochs": 3}))
-    'simsc train --preset resnet50 --data pfpascal --epochs 3 --set temperature=single --set temperature_rate=0.005'
-    """
-    usual = load_preset(preset, config.data).to_dict()
-    changed = {
-        key: value for key, value in config.to_dict().items() if value != usual[key] and key not in UNESSENTIAL_KEYS
-    }
-    if "weights" in changed:  # without the folder, which is another one on each machine
-        changed["weights"] = str(changed["weights"]).rpartition("/")[2]
-    settings = "".join(f" --set {key}={value}" for key, value in changed.items())
-    return f"simsc train --preset {preset} --data {config.data} --epochs {config.epochs}{settings}"
-
-
-@contextmanager
-def only_process(path: Path) -> Iterator[None]:
-    """Let one process train in a folder, where the system has file locks; another one is refused."""
-    path.mkdir(parents=True, exist_ok=True)
-    try:
-        import fcntl
-    except ImportError:
-        yield
-        return
-    with (path / LOCK).open("w") as stream:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)  # released when the process ends, however it ends
-        except OSError:
-            raise ConfigError(f"{path} is being trained by another process; wait until it has ended") from None
-        yield
-
-
-def copy_run(run: RunFolder, wanted: RunFolder, config: Config) -> RunFolder:
-    """A copy of a run that has yet to reach the end of ``config``, at the wanted place or, if that is taken, beside it.
-
-    The copy gets its name when it is complete, configuration included: a process killed before that leaves nothing
-    that is taken for a run, and one killed after that leaves a run that the next call continues.
-    """
-    place = _unused(wanted.path)
-    temporary = place.with_name(place.name + COPYING)
-    with only_process(temporary):
-        _clear(temporary)
-        ignored = shutil.ignore_patterns("measurements", "result.json", LOCK)
-        shutil.copytree(run.path, temporary, ignore=ignored, dirs_exist_ok=True)
-        write_json(temporary / "config.json", config.to_dict())
-        temporary.rename(place)
-    return RunFolder(place)
-
-
-def _unused(path: Path) -> Path:
-    """The path, or the first numbered one beside it that does not exist."""
-    numbered = (path.with_name(f"{path.name}-{number}") for number in count(2))
-    return next(each for each in chain([path], numbered) if not each.exists())
-
-
-def _clear(folder: Path) -> None:
-    """Remove what a copy that was interrupted has left."""
-    for path in folder.iterdir():
-        if path.is_dir():
-            shutil.rmtree(path)
-        elif path.name != LOCK:
-            path.unlink()
 
 
 @dataclass(frozen=True)
@@ -245,9 +140,41 @@ def same_training(stored: Config, wanted: Config) -> bool:
     return _essence(stored) == _essence(wanted)
 
 
-def _essence(config: Config) -> dict[str, Any]:
-    from simsc.models.specs import find_backbone
+@contextmanager
+def only_process(path: Path) -> Iterator[None]:
+    """Let one process train in a folder, where the system has file locks; another one is refused."""
+    path.mkdir(parents=True, exist_ok=True)
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    with (path / LOCK).open("w") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)  # released when the process ends, however it ends
+        except OSError:
+            raise ConfigError(f"{path} is being trained by another process; wait until it has ended") from None
+        yield
 
+
+def copy_run(run: RunFolder, wanted: RunFolder, config: Config) -> RunFolder:
+    """A copy of a run that has yet to reach the end of ``config``, at the wanted place or, if that is taken, beside it.
+
+    The copy gets its name when it is complete, configuration included: a process killed before that leaves nothing
+    that is taken for a run, and one killed after that leaves a run that the next call continues.
+    """
+    place = _unused(wanted.path)
+    temporary = place.with_name(place.name + COPYING)
+    with only_process(temporary):
+        _clear(temporary)
+        ignored = shutil.ignore_patterns("measurements", "result.json", LOCK)
+        shutil.copytree(run.path, temporary, ignore=ignored, dirs_exist_ok=True)
+        write_json(temporary / "config.json", config.to_dict())
+        temporary.rename(place)
+    return RunFolder(place)
+
+
+def _essence(config: Config) -> dict[str, Any]:
     values = {key: value for key, value in config.to_dict().items() if key not in UNESSENTIAL_KEYS}
     with suppress(SimscError):  # a backbone of the hub has no other names
         values["backbone"] = find_backbone(config.backbone).name
@@ -263,3 +190,18 @@ def _read_run(path: Path) -> StoredRun | None:
     except (ValueError, AttributeError, SimscError):
         return None
     return StoredRun(folder, config, result if folder.best.exists() else None)
+
+
+def _unused(path: Path) -> Path:
+    """The path, or the first numbered one beside it that does not exist."""
+    numbered = (path.with_name(f"{path.name}-{number}") for number in count(2))
+    return next(each for each in chain([path], numbered) if not each.exists())
+
+
+def _clear(folder: Path) -> None:
+    """Remove what a copy that was interrupted has left."""
+    for path in folder.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+        elif path.name != LOCK:
+            path.unlink()

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from simsc.experiments.context import Context
-from simsc.experiments.measurements import Subject, protocol_name
-from simsc.experiments.runs import BASELINE_BETA_EVAL, title, train_command
-from simsc.experiments.tables import Outcome, Row, number, paper_columns, paper_figures, paper_row, pck_cell
+from simsc.experiments.experiment import Context, experiment, facts
+from simsc.experiments.paper import paper_columns, paper_figures, paper_row
+from simsc.experiments.report import Outcome, Row, number, pck_cell
+from simsc.experiments.variants import BASELINE_BETA_EVAL, title
 
 EVAL_TEMPERATURES = (0.001, 0.003, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.5, 1.0)
 TRAIN_TEMPERATURES = (0.004, 0.01, 0.02, 0.03, 0.05, 0.1, 0.3, 1.0)
 RATE_FACTORS = (0.1, 1.0, 10.0, 100.0, 1000.0)
-ALPHA = "0.1"
+ALPHA = 0.1
 
 
+@experiment("eval-temperature", "Figure 6, evaluation temperature", "2, of main")
 def eval_temperature(context: Context) -> Outcome:
     """Figure 6: pre-trained, β_trn = 1 and SimSC over the evaluation temperature."""
     from simsc.pictures import plot_sweep
@@ -25,18 +26,18 @@ def eval_temperature(context: Context) -> Outcome:
         title("beta1"): context.trained(context.config("beta1")),
         title("mlp"): learned,
     }
-    own = _measure(context, learned)
+    own = context.score(learned)
     series: dict[str, list[float]] = {}
     rows = []
     for name, subject in subjects.items():
         results = context.meter.sweep(subject, context.target, EVAL_TEMPERATURES)
-        series[name] = [result["per_image"][ALPHA] for result in results]
+        series[name] = [result.per_image[ALPHA] for result in results]
         cells = {f"{beta:g}": number(value) for beta, value in zip(EVAL_TEMPERATURES, series[name], strict=True)}
-        rows.append(_row(context, name, subject, {**cells, "best": number(max(series[name]))}))
-    rows[-1] = Row(**{**vars(rows[-1]), "cells": {**rows[-1].cells, "learned": number(own["per_image"][ALPHA])}})
-    gain = own["per_image"][ALPHA] - max(series[title("beta1")])
+        rows.append(context.row(name, subject, {**cells, "best": number(max(series[name]))}))
+    rows[-1] = Row(**{**vars(rows[-1]), "cells": {**rows[-1].cells, "learned": number(own.per_image[ALPHA])}})
+    gain = own.per_image[ALPHA] - max(series[title("beta1")])
     figures = plot_sweep(
-        EVAL_TEMPERATURES, {**series, "SimSC, learned β": [own["per_image"][ALPHA]] * len(EVAL_TEMPERATURES)},
+        EVAL_TEMPERATURES, {**series, "SimSC, learned β": [own.per_image[ALPHA]] * len(EVAL_TEMPERATURES)},
         context.folder / "eval-temperature.png", xlabel="evaluation temperature", title=context.target.title,
     )  # fmt: skip
     notes = [
@@ -48,6 +49,7 @@ def eval_temperature(context: Context) -> Outcome:
     return Outcome(columns, rows, figures, [*notes, *context.notes])
 
 
+@experiment("manual-temperature", "supplement, manual temperatures", "9, of which 2 of main")
 def manual_temperature(context: Context) -> Outcome:
     """Supplement: training at fixed temperatures, evaluated at the same ones."""
     from simsc.pictures import plot_sweep
@@ -56,14 +58,14 @@ def manual_temperature(context: Context) -> Outcome:
     subjects["SimSC"] = context.trained(context.config("mlp"))
     rows, values, skipped = [], [], 0
     for name, subject in subjects.items():
-        result = _measure(context, subject)
-        values.append(result["per_image"][ALPHA])
-        steps = _summary(subject)["skipped_steps"]
+        result = context.score(subject)
+        values.append(result.per_image[ALPHA])
+        steps = subject.summary()["skipped_steps"]
         skipped += steps
-        cells = {_heading(context): pck_cell(result["per_image"]), "skipped steps": str(steps)}
+        cells = {context.target.title: pck_cell(result.per_image), "skipped steps": str(steps)}
         words = title("mlp") if name == "SimSC" else title(f"fixed:{name}")
-        rows.append(_row(context, words, subject, cells, result))
-    learned = _measure(context, subjects["SimSC"])["temperature"]["mean"]
+        rows.append(context.row(words, subject, cells, facts(result)))
+    learned = context.score(subjects["SimSC"]).temperature.mean
     figures = plot_sweep(
         TRAIN_TEMPERATURES, {"fixed": values[:-1], "SimSC": [values[-1]] * len(TRAIN_TEMPERATURES)},
         context.folder / "manual-temperature.png", xlabel="training and evaluation temperature",
@@ -75,9 +77,10 @@ def manual_temperature(context: Context) -> Outcome:
         f"Best fixed temperature: {best:g} (paper: {entry['best_beta_trn']}); the paper became NaN at "
         f"{entry['nan_at']}, here {skipped} steps in all had a loss or gradient that is not finite.",
     ]
-    return Outcome([_heading(context), "skipped steps"], rows, figures, [*notes, *context.notes])
+    return Outcome([context.target.title, "skipped steps"], rows, figures, [*notes, *context.notes])
 
 
+@experiment("learning-rate", "supplement, learning rates", "6, of which 2 of main")
 def learning_rate(context: Context) -> Outcome:
     """Supplement: no learning rate makes up for a missing temperature."""
     from simsc.pictures import plot_sweep
@@ -86,17 +89,17 @@ def learning_rate(context: Context) -> Outcome:
     rows, values = [], []
     for rate in rates:
         subject = context.trained(context.config("beta1", rate=rate))
-        result = _measure(context, subject)
+        result = context.score(subject)
         sweep = context.meter.sweep(subject, context.target, EVAL_TEMPERATURES)
-        values.append(result["per_image"][ALPHA])
-        best = max(each["per_image"][ALPHA] for each in sweep)
-        cells = {_heading(context): pck_cell(result["per_image"]), "@0.1, best β_eval": number(best)}
-        rows.append(_row(context, f"β_trn = 1, rate {rate:.0e}", subject, cells, result))
+        values.append(result.per_image[ALPHA])
+        best = max(each.per_image[ALPHA] for each in sweep)
+        cells = {context.target.title: pck_cell(result.per_image), "@0.1, best β_eval": number(best)}
+        rows.append(context.row(f"β_trn = 1, rate {rate:.0e}", subject, cells, facts(result)))
     learned = context.trained(context.config("mlp"))
-    own = _measure(context, learned)
-    rows.append(_row(context, title("mlp"), learned, {_heading(context): pck_cell(own["per_image"])}, own))
+    own = context.score(learned)
+    rows.append(context.row(title("mlp"), learned, {context.target.title: pck_cell(own.per_image)}, facts(own)))
     figures = plot_sweep(
-        rates, {"β_trn = 1": values, "SimSC": [own["per_image"][ALPHA]] * len(rates)},
+        rates, {"β_trn = 1": values, "SimSC": [own.per_image[ALPHA]] * len(rates)},
         context.folder / "learning-rate.png", xlabel="learning rate", title=context.target.title,
     )  # fmt: skip
     paper = _learning_rate_paper()
@@ -108,7 +111,7 @@ def _learning_rate_paper() -> list[Row]:
     entry = paper_figures()["supp_table_learning_rate_beta_trn_1_pfpascal_alpha_0.1"]
     return [
         paper_row(f"{backbone}, {name if name == 'SimSC' else f'β_trn = 1, rate {name}'}",
-                  {"PF-Pascal": pck_cell({ALPHA: value})}, {ALPHA: value})
+                  {"PF-Pascal": pck_cell({ALPHA: value})}, {"per_image": {ALPHA: value}})
         for backbone, values in entry.items()
         if backbone != "beta_eval"
         for name, value in values.items()
@@ -117,30 +120,3 @@ def _learning_rate_paper() -> list[Row]:
 
 def _paper(table: str) -> list[tuple[str, Any]]:
     return list(paper_figures()[table].items())
-
-
-def _heading(context: Context) -> str:
-    return context.target.title
-
-
-def _measure(context: Context, subject: Subject) -> dict[str, Any]:
-    return context.meter.measure(subject, context.target)
-
-
-def _summary(subject: Subject) -> dict[str, Any]:
-    import json
-
-    return dict(json.loads(subject.folder.result.read_text(encoding="utf-8")))
-
-
-def _row(
-    context: Context, name: str, subject: Subject, cells: dict[str, str], result: dict[str, Any] | None = None
-) -> Row:
-    config = subject.config
-    values = {key: result[key] for key in ("per_image", "per_point", "temperature")} if result else {}
-    if not subject.trained:
-        return Row(name, cells, protocol=protocol_name(config), values=values)
-    return Row(
-        subject.label(name), cells, seed=config.seed, epochs=config.epochs, protocol=protocol_name(config),
-        command=train_command(config, context.preset), values=values,
-    )  # fmt: skip

@@ -1,33 +1,20 @@
-"""Results as tables: what is measured on, rows of ours and of the paper, and the files they are written to."""
+"""What an experiment hands back - rows of a table, figures and remarks - and how it is written: Markdown and JSON."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from simsc.data.locate import find_root
-from simsc.data.sources import dataset_info
-from simsc.errors import DataError
 from simsc.evaluation.pck import ALPHAS
 from simsc.files import write_json, write_text
 
 OURS, PAPER = "ours", "paper"
-CLEAN = "clean"
-_PAPER_TITLES = {
-    "pfpascal": "PF-Pascal",
-    "pfwillow": "PF-Willow",
-    "spair_transfer": "SPair (T)",
-    "spair_finetuned": "SPair (F)",
-}
 ABSENT = "\N{EN DASH}"
 ALPHA_HEADING = " / ".join(f"{alpha:g}" for alpha in ALPHAS)
-BACKBONE_COLUMNS = "table2_backbones_alpha_0.1"
 
 
 @dataclass(frozen=True)
@@ -70,68 +57,13 @@ class Outcome:
     notes: Sequence[str] = ()
 
 
-@dataclass(frozen=True)
-class Target:
-    """A test split.
+def pck_cell(values: Mapping[float, float | None]) -> str:
+    """PCK at all thresholds in one cell; ``values`` are by alpha.
 
-    Attributes:
-        data: its name in the registry.
-        title: heading of its column.
-    """
-
-    data: str
-    title: str
-    split: str = "test"
-
-    @property
-    def columns(self) -> list[str]:
-        """Its heading, and that of its clean subset where its official split leaks."""
-        return [self.title, f"{self.title} clean"] if CLEAN in dataset_info(self.data).splits else [self.title]
-
-
-def column_of_paper(data: str) -> str:
-    """The heading of one of the paper's data sets.
-
-    >>> column_of_paper("spair_transfer")
-    'SPair (T)'
-    """
-    return _PAPER_TITLES[data]
-
-
-def targets_for(trained_on: str) -> list[Target]:
-    """What the paper measures for a model trained on a data set: its own test split, and the transfers."""
-    if trained_on == "pfpascal":
-        return [
-            Target("pfpascal", _PAPER_TITLES["pfpascal"]),
-            Target("pfwillow", _PAPER_TITLES["pfwillow"]),
-            Target("spair", _PAPER_TITLES["spair_transfer"]),
-        ]
-    if trained_on == "spair":
-        return [Target("spair", _PAPER_TITLES["spair_finetuned"])]
-    return [Target(trained_on, dataset_info(trained_on).title)]
-
-
-def available(targets: Sequence[Target], root: Path | None) -> tuple[list[Target], list[str]]:
-    """The targets whose data are on this machine, and a remark for each that is left out."""
-    found, notes = [], []
-    for target in targets:
-        info = dataset_info(target.data)
-        try:
-            if info.markers:
-                find_root(info, root)
-            found.append(target)
-        except DataError as error:
-            notes.append(f"{target.title} is left out: {error}.")
-    return found, notes
-
-
-def pck_cell(values: Mapping[str, float | None]) -> str:
-    """PCK at all thresholds in one cell; ``values`` are by alpha, as text.
-
-    >>> pck_cell({"0.05": 84.4, "0.1": 92.3, "0.15": None})
+    >>> pck_cell({0.05: 84.4, 0.1: 92.3, 0.15: None})
     '– / 84.4 / 92.3 / –'
     """
-    found = [values.get(f"{alpha:g}") for alpha in ALPHAS]
+    found = [values.get(alpha) for alpha in ALPHAS]
     return " / ".join(ABSENT if value is None else f"{value:.1f}" for value in found)
 
 
@@ -202,55 +134,3 @@ def _line(cells: Sequence[str]) -> str:
 
 def _text(fact: object) -> str:
     return ABSENT if fact is None else str(fact)
-
-
-@cache
-def paper_figures() -> dict[str, Any]:
-    """All transcribed tables of the paper."""
-    text = (resources.files("simsc.experiments") / "paper.json").read_text(encoding="utf-8")
-    return dict(json.loads(text))
-
-
-def pck_rows(table: str, names: Iterable[str] | None = None) -> list[Row]:
-    """Rows of a table whose entries are ``{data set: [PCK at that data set's alphas]}``.
-
-    >>> pck_rows("table3_l2_normalisation_resnet101*", ["SimSC"])[0].cells["PF-Pascal"]
-    '– / 86.2 / 92.6 / 95.3'
-    """
-    entries = paper_figures()[table]
-    return [_pck_row(name, entries[name]) for name in (names or entries)]
-
-
-def backbone_rows(names: Iterable[str] | None = None) -> list[Row]:
-    """Rows of the table of backbones, which has PCK@0.1 only."""
-    entries = dict(paper_figures()[BACKBONE_COLUMNS])
-    data_sets = entries.pop("columns")
-    rows = []
-    for name in names or entries:
-        values = {data: {"0.1": value} for data, value in zip(data_sets, entries[name], strict=True)}
-        rows.append(_row(name, values))
-    return rows
-
-
-def paper_row(name: str, cells: Mapping[str, str], values: Mapping[str, Any] | None = None) -> Row:
-    """A row of the paper with cells of its own kind."""
-    return Row(f"{name} (paper)", cells, by=PAPER, values=values or {})
-
-
-def paper_columns(rows: Sequence[Row], columns: Sequence[str]) -> list[str]:
-    """``columns`` and those that only the paper's rows have."""
-    return list(dict.fromkeys([*columns, *(column for row in rows for column in row.cells)]))
-
-
-def _pck_row(name: str, entry: Mapping[str, Any]) -> Row:
-    alphas = paper_figures()["alphas"]
-    values = {
-        data: dict(zip((f"{alpha:g}" for alpha in alphas[data]), entry[data], strict=True))
-        for data in alphas
-        if data in entry
-    }
-    return _row(name, values)
-
-
-def _row(name: str, values: Mapping[str, Mapping[str, float | None]]) -> Row:
-    return paper_row(name, {column_of_paper(data): pck_cell(part) for data, part in values.items()}, values)

@@ -1,4 +1,4 @@
-"""Of the supplement: matching heads, curves of a training, and qualitative examples."""
+"""Figures of a training itself (learning curves, gradient magnitudes) and of what was learned (matches in pictures)."""
 
 from __future__ import annotations
 
@@ -16,85 +16,18 @@ from simsc.evaluation.evaluator import Evaluator
 from simsc.evaluation.predictions import Prediction
 from simsc.evaluation.protocol import find_protocol
 from simsc.evaluation.scoring import SHOWN_ALPHA, is_correct
-from simsc.experiments.context import Context
-from simsc.experiments.measurements import Subject, protocol_name
-from simsc.experiments.runs import BASELINE_BETA_EVAL, title, train_command
-from simsc.experiments.tables import Outcome, Row, number, paper_columns, paper_figures, paper_row, pck_cell
+from simsc.experiments.experiment import Context, experiment
+from simsc.experiments.measurements import Subject
+from simsc.experiments.report import Outcome, Row, number
+from simsc.experiments.variants import BASELINE_BETA_EVAL, title, train_command
 from simsc.files import write_text
 from simsc.pictures.curves import smooth
-from simsc.training.config import Config
-from simsc.training.presets import load_preset
 
-TITLES = {"sfnet": "SFNet", "ncnet": "NCNet", "cats": "CATs"}
-# The temperature each head came with, whatever the user changes; NCNet's 1 is evaluated at the common one.
-DEFAULTS: dict[str, dict[str, Any]] = {
-    "sfnet": {"temperature": f"fixed:{BASELINE_BETA_EVAL}", "beta_eval": 1.0},
-    "ncnet": {"temperature": "fixed:1", "beta_eval": BASELINE_BETA_EVAL},
-    "cats": {"temperature": f"fixed:{BASELINE_BETA_EVAL}", "beta_eval": 1.0},
-}
 GRADIENT_VARIANTS = ("beta1", "no-l2norm", "mlp")
 PAIRS = 4
 
 
-def heads(context: Context) -> Outcome:
-    """SFNet, NCNet and CATs: their own temperature, SimSC at that temperature, SimSC at the learned one."""
-    from simsc.models.heads import HEADS
-
-    there = [head for head in TITLES if head in HEADS]
-    notes = [f"{TITLES[head]} is left out: there is no such head." for head in TITLES if head not in there]
-    rows = [row for head in there for row in _head_rows(context, head)]
-    paper = _paper_rows()
-    columns = paper_columns(paper, [context.target.title])
-    return Outcome(columns, [*rows, *paper], _figure(context, rows), [*notes, *context.notes])
-
-
-def _head_rows(context: Context, head: str) -> list[Row]:
-    own = load_preset(head, context.base.data)
-    changes = {"head": own.head, "trainable": own.trainable, "head_rate": own.head_rate, **context.changes}
-    default = context.config("mlp", **{**changes, **DEFAULTS[head]})
-    learned = context.config("mlp", **changes)
-    beta = f"β_eval = {BASELINE_BETA_EVAL:g}"
-    return [
-        _row(context, f"{TITLES[head]}, default, {beta}", default, None),
-        _row(context, f"{TITLES[head]} + SimSC, {beta}", learned, BASELINE_BETA_EVAL),
-        _row(context, f"{TITLES[head]} + SimSC, learned β", learned, None),
-    ]
-
-
-def _row(context: Context, name: str, config: Config, temperature: float | None) -> Row:
-    subject = context.trained(config)
-    result = context.meter.measure(subject, context.target, temperature=temperature)
-    values = {key: result[key] for key in ("per_image", "per_point", "temperature")}
-    cells = {context.target.title: pck_cell(result["per_image"])}
-    return Row(
-        subject.label(name), cells, seed=config.seed, epochs=config.epochs, protocol=protocol_name(config),
-        command=train_command(config, context.preset), values=values,
-    )  # fmt: skip
-
-
-def _figure(context: Context, rows: list[Row]) -> tuple[Any, ...]:
-    from simsc.pictures import plot_pck_curves
-
-    if not rows:
-        return ()
-    curves = {
-        row.name: ([float(alpha) for alpha in row.values["per_image"]], list(row.values["per_image"].values()))
-        for row in rows
-        if f"+ SimSC, β_eval = {BASELINE_BETA_EVAL:g}" not in row.name
-    }
-    return plot_pck_curves(curves, context.folder / "heads.png", title=f"Matching heads: {context.target.title}")
-
-
-def _paper_rows() -> list[Row]:
-    table = paper_figures()["supp_table_heads_pfpascal_alpha_0.05_0.1"]
-    rows = []
-    for setting, heads_of in table.items():
-        for head, (small, large) in heads_of.items():
-            values = {"0.05": small, "0.1": large}
-            rows.append(paper_row(f"{head}, {setting}", {"PF-Pascal": pck_cell(values)}, values))
-    return rows
-
-
+@experiment("learning-curves", "supplement, learning curves", "1, of main")
 def learning_curves(context: Context) -> Outcome:
     """Supplement: temperatures, validation PCK and loss over the steps."""
     from simsc.pictures import plot_learning_curves
@@ -120,6 +53,7 @@ def learning_curves(context: Context) -> Outcome:
     return Outcome(list(cells), [row], figures, [note, *context.notes])
 
 
+@experiment("gradients", "supplement, gradient magnitudes", "3, of main")
 def gradients(context: Context) -> Outcome:
     """Supplement: gradient magnitudes in the last bottleneck, with and without L2 norm, and for SimSC."""
     from simsc.pictures import plot_gradients
@@ -147,15 +81,7 @@ def gradients(context: Context) -> Outcome:
     return Outcome(layers, rows, figures, [*notes, *context.notes])
 
 
-def _line(records: list[dict[str, Any]], layer: str) -> tuple[list[int], np.ndarray]:
-    values = [record["gradients"][layer] for record in records]
-    return [record["step"] for record in records], smooth(values, max(len(values) // 20, 1))
-
-
-def _mean(records: list[dict[str, Any]], layer: str) -> float:
-    return float(np.mean([record["gradients"][layer] for record in records]))
-
-
+@experiment("qualitative", "supplement, qualitative examples", "2, of main")
 def qualitative(context: Context) -> Outcome:
     """Match pictures side by side, right and wrong told apart."""
     from simsc.pictures import contact_sheet, draw_matches, save_picture
@@ -166,7 +92,7 @@ def qualitative(context: Context) -> Outcome:
         title("beta1"): context.trained(context.config("beta1")),
         title("mlp"): context.trained(context.config("mlp")),
     }
-    info, protocol = dataset_info(context.target.data), find_protocol(protocol_name(context.base))
+    info, protocol = dataset_info(context.target.data), find_protocol("paper-256", context.base.image_size)
     columns, rows = [], []
     for name, subject in subjects.items():
         predictions = _predict(context, subject, pairs)
@@ -177,9 +103,7 @@ def qualitative(context: Context) -> Outcome:
             for pair, found, right in zip(pairs, predictions, correct, strict=True)
         ])  # fmt: skip
         shares = {pair.name: number(100 * float(right.mean())) for pair, right in zip(pairs, correct, strict=True)}
-        command = train_command(subject.config, context.preset) if subject.trained else None
-        rows.append(Row(name, shares, epochs=subject.config.epochs if subject.trained else None,
-                        protocol=protocol.name, command=command))  # fmt: skip
+        rows.append(context.row(name, subject, shares))
     sheet = contact_sheet([picture for line in zip(*columns, strict=True) for picture in line], columns=len(columns))
     path = save_picture(sheet, context.folder / "qualitative.png")
     notes = [f"PCK@{SHOWN_ALPHA:g} (%) of the pairs shown, the first of each category of {context.target.title}."]
@@ -195,7 +119,7 @@ def one_per_category(pairs: list[Pair], count: int) -> list[Pair]:
 
 def _predict(context: Context, subject: Subject, pairs: list[Pair]) -> list[Prediction]:
     model = context.meter.load(subject)
-    encoder = context.meter.encoder(model.network, protocol_name(subject.config))
+    encoder = context.meter.encoder(model.network, subject.protocol)
     return Evaluator(encoder, subject.config.localizer, subject.config.beta_eval).predict(pairs)
 
 
@@ -210,3 +134,12 @@ def _as_svg(picture: Image.Image, path: Path) -> Path:
         f'<image width="100%" height="100%" href="data:image/png;base64,{data}"/></svg>\n',
     )
     return path
+
+
+def _line(records: list[dict[str, Any]], layer: str) -> tuple[list[int], np.ndarray]:
+    values = [record["gradients"][layer] for record in records]
+    return [record["step"] for record in records], smooth(values, max(len(values) // 20, 1))
+
+
+def _mean(records: list[dict[str, Any]], layer: str) -> float:
+    return float(np.mean([record["gradients"][layer] for record in records]))
