@@ -85,6 +85,17 @@ def test_half_precision_keeps_statistics_that_float16_cannot_hold(model: Trained
     )
 
 
+def test_a_model_whose_head_reads_inner_layers_comes_back_as_it_was(tmp_path: Path) -> None:
+    design = {"backbone": "resnet50", "temperature": "fixed:0.05", "head": "hpf", "trainable": "none"}
+    written = build_model(design, weights=None, seed=3).eval()
+    Trained.of(written).save(tmp_path / "head.safetensors")
+    opened = Trained.open(tmp_path / "head.safetensors").network
+    images = torch.rand(1, 3, 32, 32)
+    with torch.no_grad():
+        assert torch.equal(opened.encode(images).maps, written.encode(images).maps)
+    assert opened.head_name == "hpf"
+
+
 def test_a_file_that_is_no_model_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x.safetensors").write_bytes(b"no")
     with pytest.raises(WeightsError, match="not a readable safetensors file"):

@@ -137,6 +137,8 @@ def build_model(design: Design | Mapping[str, Any], weights: str | Path | None =
     """
     options = asdict(design if isinstance(design, Design) else Design.of(design))
     final_norm = options.pop("final_norm")
+    if weights == "unset" and options["head"] != "none":
+        weights = None  # a head may run its backbone, to see what its layers look like
     backbone = build_backbone(options.pop("backbone"), weights, final_norm=final_norm, seed=seed)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -216,7 +218,11 @@ def _tensors(path: Path) -> dict[str, Tensor]:
     from safetensors.torch import load_file
 
     tensors = load_file(str(path)).items()
-    return {name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in tensors}
+    # Copied: weights must not stay a view into a file that somebody may write to.
+    return {
+        name: tensor.to(torch.float32 if tensor.is_floating_point() else tensor.dtype, copy=True)
+        for name, tensor in tensors
+    }
 
 
 def _copy_weights(start: Trained, network: SimSC) -> None:

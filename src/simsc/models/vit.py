@@ -55,10 +55,8 @@ class Attention(nn.Module):
         projected: Tensor = self.qkv(state)
         batch, count, width = state.shape
         parts = projected.reshape(batch, count, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
-        queries, keys, values = parts.unbind(0)
-        if rotation is not None:
-            queries, keys = rotate(queries, rotation), rotate(keys, rotation)
-        mixed = F.scaled_dot_product_attention(queries, keys, values)
+        queries, keys = parts[:2] if rotation is None else rotate(parts[:2], rotation)
+        mixed = F.scaled_dot_product_attention(queries, keys, parts[2])
         result: Tensor = self.proj(mixed.transpose(1, 2).flatten(2))
         return result
 
@@ -243,10 +241,10 @@ class VisionTransformer(Backbone):
 
 
 def rotate(vectors: Tensor, rotation: Rotation) -> Tensor:
-    """Rotate the vectors ``(B, heads, N, c)`` of the patch tokens, the last ones; the prefix stays as it is."""
+    """Rotate the vectors ``(..., N, c)`` of the patch tokens, the last ones; the prefix stays as it is."""
     cosines, sines = rotation
-    count = vectors.shape[2] - len(cosines)
-    prefix, patches = vectors[:, :, :count], vectors[:, :, count:]
+    count = vectors.shape[-2] - len(cosines)
+    prefix, patches = vectors[..., :count, :], vectors[..., count:, :]
     first, second = patches.chunk(2, dim=-1)
     turned = patches * cosines + torch.cat([-second, first], dim=-1) * sines
-    return torch.cat([prefix, turned], dim=2)
+    return torch.cat([prefix, turned], dim=-2)
