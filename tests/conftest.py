@@ -121,6 +121,27 @@ def _entry(a: int, b: int, sizes: list[tuple[int, int]], generator: np.random.Ge
     }
 
 
+@pytest.fixture(scope="session")
+def coco_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder with ``train.json`` of two categories of nine objects each in COCO format, and no validation file."""
+    root = tmp_path_factory.mktemp("coco") / "birds"
+    (root / "images").mkdir(parents=True)
+    generator = np.random.default_rng(1)
+    images, annotations = [], []
+    for number in range(18):
+        coarse = generator.integers(0, 256, (6, 6, 3), dtype=np.uint8)
+        Image.fromarray(coarse).resize((64, 48), Image.Resampling.BICUBIC).save(root / "images" / f"{number}.png")
+        images.append({"id": number, "file_name": f"{number}.png"})
+        points = [[*(generator.random(2) * [60, 44]).tolist(), 2] for _ in range(3)]
+        flat = [value for point in points for value in point]
+        annotations.append({"id": number, "image_id": number, "category_id": number % 2, "keypoints": flat})
+        annotations[-1]["bbox"] = [1, 1, 60, 44]
+    categories = [{"id": number, "name": f"kind {number}", "keypoints": ["a", "b", "c"]} for number in range(2)]
+    content = {"images": images, "categories": categories, "annotations": annotations}
+    (root / "train.json").write_text(json.dumps(content))
+    return root
+
+
 @pytest.fixture
 def tiny_pairs(tiny_root: Path) -> list[Pair]:
     return load_pairs("pairs", tiny_root, "train")

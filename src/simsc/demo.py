@@ -139,7 +139,8 @@ def _start_digest() -> str:
 
 def _adapt(folder: Path, epochs: int, listener: Listener | None) -> Trained:
     """Fine-tune the last block of the packaged model on training renderings; an earlier result is taken again."""
-    config = Config().updated({**ADAPTATION, "start": DEFAULT, "epochs": epochs})
+    backbone = Card.read(find_model(DEFAULT) or DEFAULT).design.backbone
+    config = Config().updated({**ADAPTATION, "start": DEFAULT, "backbone": backbone, "epochs": epochs})
     Trainer(config, folder, resume=True, listener=listener).run()
     return Trained.open(folder)
 

@@ -11,7 +11,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from simsc.cli import app
-from simsc.errors import ConfigError
+from simsc.errors import ConfigError, DownloadError
 
 
 @pytest.fixture(scope="module")
@@ -73,3 +73,22 @@ def test_a_misspelt_key_is_refused_with_the_nearest(tmp_path: Path) -> None:
     result = run("train", "--out", str(tmp_path), "--set", "epoch=3")
     assert isinstance(result.exception, ConfigError)
     assert "did you mean 'epochs'" in str(result.exception)
+
+
+def test_a_stranger_trains_on_own_keypoints_with_the_defaults(coco_root: Path, tmp_path: Path, monkeypatch) -> None:
+    for variable in ("SIMSC_HOME", "SIMSC_SHARED"):
+        monkeypatch.setenv(variable, str(tmp_path / "empty"))
+
+    def unreachable(*_: object, **__: object) -> None:
+        raise DownloadError("no network")
+
+    monkeypatch.setattr("simsc.models.weights.download", unreachable)
+    out = tmp_path / "run"
+    data = ["--data", f"coco:{coco_root / 'train.json'}", "--set", "image_size=64"]
+    result = run("train", *data, "--out", str(out), "--epochs", "1")
+    assert result.exit_code == 0, result.output
+    words = " ".join(result.output.split())
+    assert "The run starts from the packaged model simsc-resnet50" in words
+    assert "4 of 18 objects, drawn with seed 0, are held out for validation" in words
+    assert len(json.loads((out / "run.json").read_text())["notes"]) == 2
+    assert json.loads((out / "config.json").read_text())["start"] == "simsc-resnet50"

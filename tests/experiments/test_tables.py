@@ -50,7 +50,9 @@ def test_variants_of_the_default_are_the_presets(name: str) -> None:
 
 
 def test_the_command_rebuilds_the_configuration() -> None:
-    command = train_command(Config(data="pfpascal", trainable="last-stage", epochs=3, seed=1, weights="/some/x.pth"))
+    command = train_command(
+        Config(data="pfpascal", trainable="last-stage", interpolate="log-prob", epochs=3, seed=1, weights="/some/x.pth")
+    )
     assert command == "simsc train --preset resnet50 --data pfpascal --epochs 3 --set weights=x.pth --set seed=1"
 
 

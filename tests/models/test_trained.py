@@ -211,6 +211,11 @@ def test_a_start_of_another_kind_is_refused(model_file: Path) -> None:
         Trained.begin({**CONFIG, "temperature": "mlp", "start": str(model_file)})
 
 
+def test_a_start_with_another_backbone_is_refused_though_its_weights_would_fit(model_file: Path) -> None:
+    with pytest.raises(ConfigError, match=r"its backbone is resnet50\.tv.*set backbone=resnet50"):
+        Trained.begin({**CONFIG, "backbone": "resnet50.v1_in1k", "start": str(model_file)})
+
+
 # Means
 
 

@@ -15,7 +15,8 @@ OTHERS = ["beta1", "no-l2norm", "single", "fixed:0.03", "dinov2-small", "dinov2-
 def test_every_preset_suits_both_data_sets(name: str, data: str, epochs: int) -> None:
     config = load_preset(name, data)
     assert (config.data, config.epochs) == (data, epochs)
-    assert config.rate == (2e-5 if name.endswith("-full") or name == "no-l2norm" else 1e-4)
+    assert config.rates.backbone == (2e-5 if name.endswith("-full") or name == "no-l2norm" else 1e-4)
+    assert config.interpolate == "log-prob"  # as the tables that were made with them
     assert (config.gamma, config.beta_threshold, config.warmup, config.clip, config.augments) == (0.2, 0.1, 0, 0, False)
 
 
@@ -24,7 +25,7 @@ def test_the_default_preset_is_the_papers_but_for_what_keeps_it_calm() -> None:
     changed = {key for key, value in ours.to_dict().items() if value != paper.to_dict()[key]}
     calm = {"freeze_batchnorm", "clip", "average", "interpolate"}
     data = {"train_split", "anchor_split", "group", "batch_size", "epochs", "zoom", "colour", "variants"}
-    assert changed == calm | data
+    assert changed == calm | data | {"backbone"}
     assert ours.clip > 0
 
 
@@ -45,7 +46,7 @@ def test_ablations_change_what_they_name() -> None:
     assert load_preset("beta1").temperature == "fixed:1"
     assert load_preset("no-l2norm").normalize is False
     assert load_preset("fixed:0.03").temperature == "fixed:0.03"
-    assert (load_preset("single").temperature, load_preset("single").temperature_rate) == ("single", 5e-3)
+    assert (load_preset("single").temperature, load_preset("single").rates.temperature) == ("single", 5e-3)
 
 
 def test_every_preset_says_what_it_is() -> None:
@@ -57,8 +58,41 @@ def test_misspelt_names_are_refused_with_the_nearest_one() -> None:
         load_preset("resnet-101")
     with pytest.raises(ConfigError, match="did you mean 'batch_size'"):
         Config().updated({"batchsize": 4})
-    with pytest.raises(ConfigError, match="did you mean 'argmax'"):
-        Config(localizer="agrmax")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "nearest"),
+    [
+        ("localizer", "agrmax", "argmax"), ("backbone", "resnet5O", "resnet50"), ("head", "ncent", "ncnet"),
+        ("temperature", "mpl", "mlp"), ("trainable", "last-blok", "last-block"), ("data", "pfpascall", "pfpascal"),
+        ("data", "pfpascal,spiar@2", "spair"), ("hold_out", "spairs", "spair"), ("interpolate", "probs", "prob"),
+        ("schedule", "cosin", "cosine"), ("pairing", "listd", "listed"), ("cache", "memroy", "memory"),
+        ("convention", "centre", "center"), ("cache_dtype", "float61", "float16"),
+    ],
+)  # fmt: skip
+def test_misspelt_choices_are_refused_with_the_nearest_one(key: str, value: str, nearest: str) -> None:
+    with pytest.raises(ConfigError, match=f"did you mean '{nearest}'"):
+        Config().updated({key: value})
+
+
+def test_rates_follow_from_what_learns() -> None:
+    assert Config().rates == (1e-4, 1e-4, 1e-4)
+    assert Config().updated({"trainable": "all"}).rates.backbone == 2e-5
+    assert Config().updated({"temperature": "single"}).rates.temperature == 5e-3
+    assert load_preset("resnet50").updated({"trainable": "all", "rate": 3e-5}).rates.backbone == 3e-5
+    stored = Config(trainable="all").to_dict()
+    assert (stored["rate"], stored["temperature_rate"]) == (2e-5, 1e-4)  # what was used is on record
+
+
+def test_a_preset_knows_its_data_set_whatever_its_split_place_and_weight() -> None:
+    assert load_preset("resnet50", "spair/train@2").epochs == 10
+    assert load_preset("resnet50", "spair:elsewhere").epochs == 10
+    assert load_preset("resnet50", "spair,pfpascal").epochs == Config.epochs
+
+
+def test_a_list_is_not_drawn_in_groups() -> None:
+    with pytest.raises(ConfigError, match="pairing = listed takes pairs from a list"):
+        Config(pairing="listed", group=4)
 
 
 @pytest.mark.parametrize(

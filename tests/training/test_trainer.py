@@ -17,10 +17,11 @@ from simsc.models.trained import build_model
 from simsc.training import monitor
 from simsc.training import trainer as train
 from simsc.training.config import Config
-from simsc.training.feed import training_pairs
+from simsc.training.data import open_data
 from simsc.training.listener import Listener
 from simsc.training.monitor import TrainingDiverged
 from simsc.training.run_folder import RunFolder
+from simsc.training.sampler import DrawnPairs
 from simsc.training.trainer import Trainer
 
 RUN = Config(weights="random", data="pairs", image_size=64, epochs=2, log_every=3, cache="memory", seed=3, average=0.5)
@@ -195,17 +196,24 @@ def test_a_broken_step_leaves_no_mark_on_learning_statistics(
     assert all(torch.isfinite(tensor).all() for tensor in state.values())
 
 
-def test_groups_around_anchors_train(tiny_config: Config, tiny_root: Path, tmp_path: Path) -> None:
-    config = replace(tiny_config, group=4, anchor_split="train", epochs=1, freeze_batchnorm=False)
-    assert Trainer(config, tmp_path, root=tiny_root).run()["steps"] > 0
+def test_groups_around_anchors_train(coco_root: Path, tiny_config: Config, tmp_path: Path) -> None:
+    config = replace(tiny_config, data="coco", group=4, anchor_split="train", epochs=1, freeze_batchnorm=False)
+    assert Trainer(config, tmp_path, root=coco_root).run()["steps"] > 0
 
 
-def test_a_limit_on_pairs_limits_the_anchors_not_what_completes_their_groups(tiny_root: Path) -> None:
-    config = Config(data="pairs", group=4, anchor_split="train", max_pairs=1)
-    pairs, anchors = training_pairs(config, tiny_root)
-    assert len(anchors) == 1
-    ends = {anchors[0].source.key, anchors[0].target.key}
-    assert [{pair.source.key, pair.target.key} for pair in pairs] == [ends, ends]  # both orders of the one anchor
+def test_a_limit_on_pairs_limits_the_anchors_not_what_completes_their_groups(coco_root: Path) -> None:
+    config = Config(data="coco", group=4, anchor_split="train", max_pairs=8)
+    pairing = open_data(config, coco_root).pairing
+    assert isinstance(pairing, DrawnPairs)
+    assert 4 <= len(pairing.anchors) <= 8
+    drawn = {(item.source, item.target) for batch in pairing.batches(0) for item in batch}
+    assert set(pairing.anchors) < drawn
+    assert len(drawn) > 8
+
+
+def test_a_list_of_pairs_cannot_be_grouped(tiny_root: Path) -> None:
+    with pytest.raises(DataError, match="use group=2"):
+        open_data(Config(data="pairs", group=4), tiny_root)
 
 
 def test_the_trunk_cache_is_shared_by_models_whose_tails_differ(tiny_config: Config) -> None:
@@ -248,3 +256,56 @@ def test_patience_ends_a_run_that_does_not_improve(
     monkeypatch.setattr(train, "score", lambda *_: scored(50.0))
     trainer = Trainer(replace(tiny_config, epochs=9, patience=1), tmp_path, root=tiny_root)
     assert trainer.run()["epochs"] == 1
+
+
+@pytest.fixture(scope="module")
+def mixture(coco_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Config:
+    """Two sources, of which the second is shown half; one brings its validation file, the other has none."""
+    other = tmp_path_factory.mktemp("mixture") / "other"
+    shutil.copytree(coco_root, other)
+    shutil.copy(other / "train.json", other / "val.json")
+    return Config(
+        weights="random", data=f"coco:{coco_root},coco:{other}@0.5", image_size=64, epochs=2, batch_size=12, group=4,
+        flip=0.5, zoom=0.3, schedule="cosine", warmup=2, log_every=1, seed=3,
+    )  # fmt: skip
+
+
+def test_a_mixture_is_validated_on_every_source_and_resumed_exactly(mixture: Config, tmp_path: Path) -> None:
+    Trainer(mixture, tmp_path / "whole").run()
+    listener = StopAfter(3)
+    first = listener.trainer = Trainer(mixture, tmp_path / "parts", listener=listener)
+    with pytest.raises(KeyboardInterrupt):
+        first.run()
+    second = Trainer(mixture, tmp_path / "parts", resume=True)
+    second.run()
+    ours, theirs = (load_file(tmp_path / name / "last.safetensors") for name in ("parts", "whole"))
+    assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+    lines = without_speed(tmp_path / "parts" / "metrics.jsonl")
+    assert lines == without_speed(tmp_path / "whole" / "metrics.jsonl")
+    last = next(line for line in reversed(lines) if "val" in line)
+    assert list(last["val_sources"]) == [one.title for one in second.data.validations]
+    assert last["val"]["0.1"] == pytest.approx(sum(pck["0.1"] for pck in last["val_sources"].values()) / 2, abs=1e-3)
+    run = json.loads((tmp_path / "whole" / "run.json").read_text())
+    assert run["data"]["train"]["objects"] == 32
+    assert ["4 of 18 objects" in note for note in run["notes"]] == [True]
+
+
+def test_the_best_model_is_chosen_by_the_mean_over_sources(mixture: Config, tmp_path: Path, monkeypatch) -> None:
+    figures = iter([40.0, 60.0, 20.0, 70.0, 90.0, 20.0])  # means 50, 45, 55
+    monkeypatch.setattr(train, "score", lambda *_: scored(next(figures)))
+    Trainer(mixture, tmp_path).run()
+    result = json.loads((tmp_path / "result.json").read_text())
+    assert (result["best_epoch"], result["val"]) == (2, {"0.1": 55.0})
+
+
+def test_a_cosine_falls_to_a_fiftieth_over_all_epochs(mixture: Config, tmp_path: Path) -> None:
+    config = replace(mixture, warmup=0, epochs=6, rate=1e-3)
+    trainer = Trainer(config, tmp_path)
+    trainer.run()
+    rates = [line["rate"] for line in trainer.folder.read_metrics() if "loss" in line]
+    assert rates[0] == pytest.approx(1e-3)
+    assert rates == sorted(rates, reverse=True)
+    done = 5 + 1 - 1 / len(trainer.feed.batches(5))
+    assert rates[-1] == pytest.approx(1e-3 * (0.02 + 0.98 * (1 + math.cos(math.pi * done / 6)) / 2))
+    with pytest.raises(ConfigError, match="epochs = 6, not 7"):
+        Trainer(replace(config, epochs=7), tmp_path, resume=True)

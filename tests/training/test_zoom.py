@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simsc.data.records import ImageRef, Pair
-from simsc.training.augment import Augmenter
 from simsc.training.config import Config
+from simsc.training.sampler import Item, ListedPairs
 from simsc.training.zoom import random_zoom
 
 SIZE = (60, 80)
@@ -57,7 +57,7 @@ def test_zoomed_pairs_keep_their_points_in_the_picture(epoch: int) -> None:
     points = np.array([[5.0, 5.0], [70.0, 50.0]])
     images = [ImageRef(key, SIZE, render=ramp) for key in "ab"]
     pair = Pair("p", "c", *images, points, points)
-    varied = Augmenter([pair], Config(zoom=0.8, crop=0.3, flip=0.5))(pair, epoch)
+    (varied,) = ListedPairs([[pair]], Config(zoom=0.8, crop=0.3, flip=0.5)).pairs([Item(0, 0)], epoch)
     for ref, found in ((varied.source, varied.source_points), (varied.target, varied.target_points)):
         assert ref.load().shape[:2] == ref.size
         assert (found >= -1e-6).all()

@@ -12,7 +12,13 @@ from simsc.cli.application import command
 @command("simsc train --data scenes --epochs 1 --set max_pairs=8 --out runs/first", "simsc train --list")
 def train(
     preset: str = typer.Option("simsc-resnet50", help="Named configuration; `--list` shows all."),
-    data: str = typer.Option("pfpascal", help="Data set to train on: pfpascal, spair, scenes, coco, pairs, ..."),
+    data: str | None = typer.Option(
+        None,
+        help="What to train on: a data set (pfpascal, spair, voc, scenes, coco, pairs, ...) or several with commas, "
+        "each as name[/split][:place][@weight], e.g. `pfpascal,spair@2,coco:birds/train.json`; "
+        "default: the preset's, or pfpascal.",
+        show_default=False,
+    ),
     root: Path | None = typer.Option(
         None, help="Folder of the data set; found by itself if downloaded with `simsc data`."
     ),
@@ -37,17 +43,24 @@ def train(
     config = load_preset(preset, data).updated(parse_changes(set_))
     if epochs is not None:
         config = config.updated({"epochs": epochs})
-    folder = out or Path("runs") / f"{preset}-{data}-{config.seed}".replace(":", "")
+    name = f"{preset}-{config.data}-{config.seed}"
+    folder = out or Path("runs") / "".join(sign if sign.isalnum() or sign in "-._" else "_" for sign in name)
 
     from simsc import distributed
     from simsc.cli.views import training_listener
     from simsc.training.run_folder import write_curves
+    from simsc.training.starting import available_start
     from simsc.training.trainer import Trainer
 
+    config, notes = available_start(config)
     with distributed.process_group(device):
         listener = training_listener(folder, distributed.is_main(), tensorboard)
+        trainer = Trainer(config, folder, root=root, device=device, resume=resume, listener=listener, notes=notes)
+        if distributed.is_main():
+            for note in trainer.notes:
+                typer.echo(note)
         with listener:
-            Trainer(config, folder, root=root, device=device, resume=resume, listener=listener).run()
+            trainer.run()
         if distributed.is_main():
             write_curves(folder)
             typer.echo(f"Run: {folder} (best.safetensors, metrics.jsonl, result.json)")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from simsc.data.pairing import draw_pairs
-from simsc.data.records import Annotated, Pair
+from simsc.data.records import Annotated, ImageRef, Pair
 from simsc.registry import Registry
 
 Threshold = Literal["img", "kps", "bbox"]
@@ -102,6 +102,10 @@ class Dataset(ABC):
     def pairs(self, root: Path, split: str) -> list[Pair]:
         """The pairs that a split is evaluated on: the data set's own list, or pairs drawn with seed 0."""
         return draw_pairs(self.objects(root, split), self.pairs_per_category)
+
+    def images(self, root: Path, split: str) -> list[ImageRef]:
+        """All images of a split."""
+        return list({one.image.key: one.image for one in self.objects(root, split)}.values())
 
     def kept_apart(self, root: Path, split: str) -> frozenset[frozenset[str]]:  # noqa: ARG002 - most have none
         """Pairs of image keys that training must not form: another split is evaluated on them."""

@@ -85,7 +85,7 @@ def learning_rate(context: Context) -> Outcome:
     """Supplement: no learning rate makes up for a missing temperature."""
     from simsc.pictures import plot_sweep
 
-    rates = [context.base.rate * factor for factor in RATE_FACTORS]
+    rates = [context.base.rates.backbone * factor for factor in RATE_FACTORS]
     rows, values = [], []
     for rate in rates:
         subject = context.trained(context.config("beta1", rate=rate))

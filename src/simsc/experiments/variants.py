@@ -9,6 +9,7 @@ from simsc.errors import ConfigError, unknown_name
 from simsc.models.card import Card, packaged_models, same_backbone
 from simsc.models.specs import find_backbone
 from simsc.models.weights import find_weights
+from simsc.models.trainable import paper_rates
 from simsc.training.config import Config
 from simsc.training.presets import load_preset
 from simsc.training.run_folder import EXECUTION_KEYS
@@ -75,8 +76,13 @@ def variant(base: Config, name: str) -> Config:
         raise ConfigError(unknown_name("variant", name, [*_CHANGES, "fixed:<t>"]))
     changes = dict(_CHANGES[name])
     # Rates are those beside the paper's; a base that learns faster or slower (a quick one, say) keeps their relation.
-    for rate in {"rate", "temperature_rate"} & changes.keys():
-        changes[rate] *= getattr(base, rate) / getattr(Config, rate)
+    usual = paper_rates(base.trainable, base.temperature)
+    for key, rate, part in (
+        ("rate", base.rates.backbone, "backbone"),
+        ("temperature_rate", base.rates.temperature, "temperature"),
+    ):
+        if key in changes:
+            changes[key] *= rate / usual[part]
     return base.updated(changes)
 
 

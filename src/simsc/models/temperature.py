@@ -80,14 +80,26 @@ def build_temperature(name: str, channels: int) -> nn.Module:
     >>> build_temperature("fixed:0.04", channels=8)(torch.rand(2, 8, 3, 3)).flatten()
     tensor([0.2000, 0.2000])
     """
-    kind, _, argument = name.partition(":")
+    kind, effective = check_temperature(name)
     if kind == "fixed":
-        return FixedTemperature(_positive(argument or "1", name))
-    if argument or kind not in ("mlp", "single", "per-pixel"):
-        raise ConfigError(unknown_name("temperature", name, NAMES))
+        return FixedTemperature(effective)
     if kind == "single":
         return SingleTemperature()
     return MLPTemperature(channels) if kind == "mlp" else PerPixelTemperature(channels)
+
+
+def check_temperature(name: str) -> tuple[str, float]:
+    """Kind and constant (1 where it learns) of a temperature's name; refuses unknown ones.
+
+    >>> check_temperature("fixed:0.04")
+    ('fixed', 0.04)
+    """
+    kind, _, argument = name.partition(":")
+    if kind == "fixed":
+        return kind, _positive(argument or "1", name)
+    if argument or kind not in ("mlp", "single", "per-pixel"):
+        raise ConfigError(unknown_name("temperature", name, NAMES))
+    return kind, 1.0
 
 
 def learns(name: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from simsc.errors import ConfigError
+from simsc.errors import ConfigError, unknown_name
 from simsc.models.backbone import Backbone
 
 TRAINABLE = "none, last-block, last-<k>, last-stage or all"
@@ -27,6 +27,13 @@ def tail_blocks(trainable: str, backbone: Backbone) -> int:
             f"trainable '{trainable}' is not allowed; allowed: {TRAINABLE} with k from 1 to {backbone.num_blocks}"
         )
     return int(match[1])
+
+
+def check_trainable(trainable: str) -> None:
+    """Refuse a misspelt name before there is a backbone."""
+    names = ("none", "last-block", "last-stage", "all")
+    if trainable not in names and not re.fullmatch(r"last-\d+", trainable):
+        raise ConfigError(unknown_name("trainable", trainable, (*names, "last-<k>")))
 
 
 def paper_rates(trainable: str, temperature: str) -> dict[str, float]:

@@ -226,6 +226,12 @@ def _tensors(path: Path) -> dict[str, Tensor]:
 
 
 def _copy_weights(start: Trained, network: SimSC) -> None:
+    found, wanted = start.network.backbone.spec.name, network.backbone.spec.name
+    if found != wanted:  # the weights of another one may fit, and would be used as they were not trained
+        raise ConfigError(
+            f"start = {start.name}: it is not of this configuration's kind (its backbone is {found}, not {wanted}); "
+            f"set backbone={found}"
+        )
     try:
         network.load_state_dict(start.network.state_dict(), assign=True)
     except RuntimeError as error:

@@ -1,23 +1,25 @@
 """Optional augmentation: mirrored, cropped, zoomed and recoloured copies of images, with their points.
 
 In one epoch all pairs see the same copy of an image, or its mirror image, so that pairs of a batch share its forward
-pass as they do without augmentation. With ``variants`` the copies come from a finite set, and trunk outputs can
-be cached.
+pass as they do without augmentation; an image that an epoch shows again comes as another copy. With ``variants`` the
+copies come from a finite set, and trunk outputs can be cached.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from simsc.coordinates import Size, flip_points
-from simsc.data.records import ImageRef, Pair
+from simsc.data.records import ImageRef
 from simsc.training.config import Config
 from simsc.training.zoom import Zoom, random_zoom
+
+_TURNS_APART = 1_000_003  # more than there are epochs: copies of another turn are drawn as those of a far epoch
 
 
 @dataclass(frozen=True)
@@ -33,34 +35,31 @@ class _Copy:
 
 
 class Augmenter:
-    """Random copies of the images of some pairs, decided by the seed, the epoch and the image alone.
+    """Random copies of images, decided by the seed, the epoch and the image alone.
 
     Args:
-        pairs: all pairs that will be augmented; every point that any of them marks stays in the picture.
+        views: all images with points ``(n, 2)`` in them; every one of the points stays in the picture.
         config: strengths of mirroring, cropping, zooming and recolouring, and the number of variants.
     """
 
-    def __init__(self, pairs: Sequence[Pair], config: Config) -> None:
+    def __init__(self, views: Iterable[tuple[ImageRef, np.ndarray]], config: Config) -> None:
         self.config = config
         self._images: dict[str, ImageRef] = {}
         self._extents: dict[str, np.ndarray] = {}
-        for pair in pairs:
-            self._note(pair.source, pair.source_points)
-            self._note(pair.target, pair.target_points)
+        for ref, points in views:
+            self._note(ref, points)
 
-    def __call__(self, pair: Pair, epoch: int) -> Pair:
-        """The pair as it looks in an epoch."""
-        mirrored = self._mirrors(pair, epoch)
-        source, target = (self._copy(ref, self._number(ref, epoch), mirrored) for ref in (pair.source, pair.target))
-        return replace(
-            pair,
-            source=source.image,
-            target=target.image,
-            source_points=_moved(pair.source_points, pair.source.size, source, mirrored),
-            target_points=_moved(pair.target_points, pair.target.size, target, mirrored),
-            source_box=None,
-            target_box=None,
-        )
+    def __call__(
+        self, ref: ImageRef, points: np.ndarray, epoch: int, mirrored: bool, turn: int = 0
+    ) -> tuple[ImageRef, np.ndarray]:
+        """An image and points in it as they look in an epoch that has shown the image ``turn`` times before."""
+        copy = self._copy(ref, self._number(ref, epoch, turn), mirrored)
+        moved = flip_points(points, ref.size[1]) if mirrored else points
+        return copy.image, copy.zoom.points(moved - copy.corner)
+
+    def mirrors(self, epoch: int, *names: str) -> bool:
+        """Whether the images of a pair or group are mirrored: all of them or none, or left would become right."""
+        return bool(self._generator(epoch, *names).random() < self.config.flip)
 
     def copies(self) -> Iterator[ImageRef]:
         """Every copy there can be; only with a finite number of variants."""
@@ -76,14 +75,11 @@ class Augmenter:
         self._images[ref.key] = ref
         self._extents[ref.key] = np.stack([everything.min(axis=0), everything.max(axis=0)])
 
-    def _mirrors(self, pair: Pair, epoch: int) -> bool:
-        """Both images of a pair are mirrored or none is, or left would become right; the same in both orders."""
-        names = sorted((pair.source.key, pair.target.key))
-        return bool(self._generator(epoch, *names).random() < self.config.flip)
-
-    def _number(self, ref: ImageRef, epoch: int) -> int:
-        variants = self.config.variants
-        return int(self._generator(epoch, ref.key).integers(variants)) if variants else epoch
+    def _number(self, ref: ImageRef, epoch: int, turn: int) -> int:
+        again = (f"turn {turn}",) if turn else ()
+        if variants := self.config.variants:
+            return int(self._generator(epoch, ref.key, *again).integers(variants))
+        return epoch + turn * _TURNS_APART
 
     def _copy(self, ref: ImageRef, number: int, mirrored: bool) -> _Copy:
         generator = self._generator(number, ref.key, "copy")
@@ -104,10 +100,6 @@ class Augmenter:
 
     def _generator(self, number: int, *names: str) -> np.random.Generator:
         return np.random.default_rng([self.config.seed, number, *(zlib.crc32(name.encode()) for name in names)])
-
-
-def _moved(points: np.ndarray, size: Size, copy: _Copy, mirrored: bool) -> np.ndarray:
-    return copy.zoom.points((flip_points(points, size[1]) if mirrored else points) - copy.corner)
 
 
 def _crop_box(
@@ -140,4 +132,5 @@ def _recolour(pixels: np.ndarray, factors: np.ndarray) -> np.ndarray:
     image = (image - image.mean()) * factors[1] + image.mean()
     grey = image.mean(axis=2, keepdims=True)
     image = (image - grey) * factors[2] + grey
-    return image.clip(0, 255).astype(np.uint8)
+    changed: np.ndarray = image.clip(0, 255).astype(np.uint8)
+    return changed

@@ -6,17 +6,30 @@ import dataclasses
 import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple, get_args
 
 from simsc.errors import ConfigError, unknown_name
+from simsc.models.trainable import paper_rates
 
 
-@dataclass(frozen=True)
+class Rates(NamedTuple):
+    """Learning rates of the backbone's trainable part, the temperature module and the head."""
+
+    backbone: float
+    temperature: float
+    head: float
+
+
+@dataclass(frozen=True, eq=False)
 class Config:
-    """Everything that decides what a run computes. A misspelt key or an impossible value is refused."""
+    """Everything that decides what a run computes. A misspelt key or an impossible value is refused.
+
+    Two configurations are equal if they compute the same, whether their rates were given or follow from the rest.
+    """
 
     # model
-    backbone: str = "resnet50.v1_in1k"
+    backbone: str = "resnet50.tv_in1k"
     weights: str = "default"  # "default", "random" or the path of a file
     start: str = ""  # a trained model to continue from: a packaged name, a file or a run folder
     temperature: str = "mlp"  # mlp, single, fixed:<t>, per-pixel
@@ -29,14 +42,22 @@ class Config:
     freeze_batchnorm: bool = True
 
     # data
-    data: str = "pfpascal"
-    train_split: str = "train"
+    data: str = "pfpascal"  # one source or several: name[/split][:place][@weight], with commas between them
+    train_split: str = "train"  # of sources that name none
     val_split: str = "val"
+    hold_out: str = (
+        ""  # data sets whose validation and test photographs are left out of other sources; name!: of its own
+    )
     image_size: int = 256
-    group: int = 2  # images matched with each other in a batch; above 2 an epoch shows every image once, not every pair
+    pairing: str = (
+        "auto"  # listed, all (within a category), drawn (each epoch); auto: listed where group = 2 and one is
+    )
+    group: int = (
+        2  # images that drawn pairs are formed of, all with all; an epoch then shows every image, not every pair
+    )
     anchor_split: str = ""  # groups are built around the pairs of this split, each of which an epoch shows once
     max_pairs: int = 0  # train on at most so many pairs (or anchors), spread evenly over the list; 0 = all
-    flip: float = 0.0  # probability of mirroring both images of a pair
+    flip: float = 0.0  # probability of mirroring both images of a pair, or all of a group
     colour: float = 0.0  # strength of brightness, contrast and saturation changes
     crop: float = 0.0  # largest share of each side that a random crop removes
     zoom: float = 0.0  # strength of random scaling: 0.5 is a factor between 1/1.5 and 1.5
@@ -46,7 +67,7 @@ class Config:
     # loss
     region: int = 3  # the paper's n_s
     kernel: int = 5  # the paper's n_k
-    interpolate: str = "log-prob"
+    interpolate: str = "prob"
     normalize_target: bool = True
     beta_threshold: float = 0.1
     gamma: float = 0.2
@@ -54,10 +75,11 @@ class Config:
     # optimisation
     epochs: int = 100
     batch_size: int = 4  # pairs
-    rate: float = 1e-4  # of the backbone's trainable part
-    temperature_rate: float = 1e-4
-    head_rate: float = 1e-4
+    rate: float = 0.0  # of the backbone's trainable part; 0 = the paper's: 2e-5 for all of it, else 1e-4
+    temperature_rate: float = 0.0  # 0 = the paper's: 5e-3 for a single temperature, else 1e-4
+    head_rate: float = 0.0  # 0 = 1e-4
     warmup: int = 0  # steps of linear warm-up
+    schedule: str = "constant"  # constant, or cosine: falls to 2 % over all epochs
     clip: float = 0.0  # largest gradient norm; 0 = off
     average: float = 0.0  # decay of the running average of the weights that is validated and kept; 0 = off
     seed: int = 0
@@ -84,11 +106,14 @@ class Config:
             value = getattr(self, name)
             if not low <= value <= high:
                 raise ConfigError(f"{name} = {value} is not allowed; allowed: {low} to {high}")
-        for name, allowed in _CHOICES.items():
+        for name, allowed in _choices().items():
             if getattr(self, name) not in allowed:
                 raise ConfigError(unknown_name(name, str(getattr(self, name)), allowed))
+        _check_names(self)
         if self.region > self.kernel:
             raise ConfigError(f"region = {self.region} must not exceed kernel = {self.kernel}")
+        if self.pairing in ("listed", "all") and self.group > 2:
+            raise ConfigError(f"pairing = {self.pairing} takes pairs from a list; group = {self.group} needs drawn")
         if self.anchor_split and self.group < 4:
             raise ConfigError(f"anchor_split = {self.anchor_split} builds groups of pairs; it needs group = 4 or more")
         if self.group > 2 and not self.share_images:
@@ -100,6 +125,22 @@ class Config:
                 f"cache = {self.cache} needs a frozen trunk and a finite number of images; allowed here: auto, none, "
                 "or augmentation with variants = 4, say"
             )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Config) and self.to_dict() == other.to_dict()
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.to_dict().items()))
+
+    @property
+    def rates(self) -> Rates:
+        """The learning rates, those of the paper where none is given: they follow from what learns."""
+        paper = paper_rates(self.trainable, self.temperature)
+        return Rates(
+            self.rate or paper["backbone"],
+            self.temperature_rate or paper["temperature"],
+            self.head_rate or paper["head"],
+        )
 
     @property
     def augments(self) -> bool:
@@ -120,8 +161,10 @@ class Config:
         return dataclasses.replace(self, **{key: convert(key, value) for key, value in changes.items()})
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON and YAML."""
-        return dataclasses.asdict(self)
+        """Plain values, for JSON and YAML, with the rates that are used."""
+        rates = self.rates
+        used = {"rate": rates.backbone, "temperature_rate": rates.temperature, "head_rate": rates.head}
+        return {**dataclasses.asdict(self), **used}
 
 
 _TYPES = typing.get_type_hints(Config)
@@ -153,15 +196,45 @@ _RANGES: dict[str, tuple[float, float]] = {
     "checkpoint_minutes": (0, _INFINITY),
     "log_every": (1, _INFINITY),
 }
-_CHOICES: dict[str, Sequence[str]] = {
-    "query": ("normalize-then-sample", "sample-then-normalize"),
-    "convention": ("center", "corner"),
-    "interpolate": ("log-prob", "prob"),
-    "localizer": ("kernel-soft-argmax", "argmax", "soft-argmax", "window-soft-argmax"),
-    "cache": ("auto", "memory", "disk", "none"),
-    "cache_dtype": ("float32", "float16"),
-    "amp": ("none", "bf16", "fp16"),
-}
+
+
+@cache
+def _choices() -> dict[str, Sequence[str]]:
+    """Allowed values, each from the place that gives them their meaning."""
+    from simsc.coordinates import Convention
+    from simsc.evaluation.cache import DTYPES, MODES
+    from simsc.losses import Interpolation
+    from simsc.matching.scores import QueryMode
+
+    return {
+        "query": get_args(QueryMode),
+        "convention": get_args(Convention),
+        "interpolate": get_args(Interpolation),
+        "cache": MODES,
+        "cache_dtype": tuple(DTYPES),
+        "pairing": ("auto", "listed", "all", "drawn"),
+        "schedule": ("constant", "cosine"),
+        "amp": ("none", "bf16", "fp16"),
+    }
+
+
+def _check_names(config: Config) -> None:
+    """Refuse misspelt names of what is looked up elsewhere, each with the sentence of its own registry."""
+    from simsc.data.mixing import parse_hold_out, parse_sources
+    from simsc.matching.localize import find_localizer
+    from simsc.models.heads import parse_head
+    from simsc.models.specs import HUB_PREFIX, find_backbone
+    from simsc.models.temperature import check_temperature
+    from simsc.models.trainable import check_trainable
+
+    if not config.backbone.startswith(HUB_PREFIX):
+        find_backbone(config.backbone)
+    check_temperature(config.temperature)
+    check_trainable(config.trainable)
+    parse_head(config.head)
+    find_localizer(config.localizer)
+    parse_sources(config.data)
+    parse_hold_out(config.hold_out)
 
 
 def convert(key: str, value: Any) -> Any:

@@ -179,8 +179,9 @@ def _git_commit() -> str | None:
 def _refuse_changes(stored: dict[str, Any], config: Config, path: Path) -> None:
     """A key that the stored run does not know yet had what is now its default."""
     before, now = {**Config().to_dict(), **stored}, config.to_dict()
+    free = EXECUTION_KEYS - {"epochs"} if config.schedule != "constant" else EXECUTION_KEYS  # the rates depend on them
     for key in now:
-        if key not in EXECUTION_KEYS and before[key] != now[key]:
+        if key not in free and before[key] != now[key]:
             raise ConfigError(
                 f"{path} holds a run with {key} = {before[key]}, not {now[key]}; resume with the same configuration "
                 "or give another --out"

@@ -1,63 +1,275 @@
-"""The order of training: a shuffle by seed and epoch in which pairs that share images stand together.
+"""The order of training by seed and epoch: listed pairs, or pairs within groups of images drawn anew each epoch.
 
 PF-Pascal lists every pair in both orders. Drawn side by side they need two image forwards instead of four, and
-the batch still holds the same number of pairs. Where a list holds most pairs of its images, groups of more images go
-further: four images that are all matched with each other are twelve pairs.
+the batch still holds the same number of pairs. Groups of more images go further: four images that are all matched with
+each other are twelve pairs. Groups are drawn within a source and category, so nothing grows with the number of pairs
+that could be formed.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import permutations
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from simsc.data.records import Pair
+from simsc.data.mixing import Material
+from simsc.data.records import Annotated, ImageRef, Pair, pair_of, unique_images
+from simsc.data.sources import data_fingerprint
+from simsc.errors import DataError
+from simsc.training.augment import Augmenter
+from simsc.training.config import Config
 
 
-def epoch_batches(
-    pairs: Sequence[Pair],
-    batch_size: int,
-    seed: int,
-    epoch: int,
-    share_images: bool = True,
-    group: int = 2,
-    anchors: Sequence[Pair] = (),
-) -> list[list[int]]:
-    """Indices of the pairs of each batch. Same seed and epoch, same batches.
+class Item(NamedTuple):
+    """A pair of a batch.
 
-    Args:
-        pairs: the list.
-        batch_size: pairs per batch; with larger groups a batch ends with the group that reaches this number.
-        seed, epoch: decide the order.
-        share_images: let pairs that share images stand together.
-        group: with 2, every pair occurs once in an epoch. With more, groups of so many images of a category are
-            drawn, and all pairs within them taken.
-        anchors: pairs that groups are built around, each occurring once in an epoch; without any, every image does.
+    Attributes:
+        source, target: numbers of two objects, or twice that of a listed pair.
+        group: number of the group within the epoch.
+        turn: how often the epoch has shown these images before.
     """
-    generator = np.random.default_rng([seed, epoch])
-    if group > 2:
-        groups = _around(anchors, group, generator) if anchors else _divided(pairs, group, generator)
-        return _packed(_pairs_within(groups, pairs), batch_size, generator)
-    units = _both_orders(pairs, generator) if share_images else [[index] for index in range(len(pairs))]
-    order = [index for unit in generator.permutation(len(units)) for index in units[unit]]
-    return [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
+
+    source: int
+    target: int
+    group: int = 0
+    turn: int = 0
 
 
-def image_forwards(pairs: Sequence[Pair], batches: Sequence[Sequence[int]]) -> int:
-    """How many image forwards the batches need when each image is encoded once per batch."""
-    return sum(
-        len({key for index in batch for key in (pairs[index].source.key, pairs[index].target.key)}) for batch in batches
-    )
+class Pairing(Protocol):
+    """Which pairs an epoch shows, in what order, and how they look in it."""
+
+    def batches(self, epoch: int) -> list[list[Item]]:
+        """The batches of an epoch. Same seed and epoch, same batches."""
+
+    def pairs(self, items: Sequence[Item], epoch: int) -> list[Pair]:
+        """Pairs as they look in an epoch."""
+
+    def images(self) -> list[ImageRef]:
+        """Every image, as it is on disk."""
+
+    def all_images(self) -> list[ImageRef]:
+        """Every image, or its copy, that any epoch can ask for."""
+
+    def facts(self) -> dict[str, object]:
+        """What it holds, for the record."""
 
 
-def _both_orders(pairs: Sequence[Pair], generator: np.random.Generator) -> list[list[int]]:
+class ListedPairs:
+    """Lists of pairs: an epoch shows every pair once, or as often as its source's weight says."""
+
+    def __init__(self, lists: Sequence[Sequence[Pair]], config: Config, weights: Sequence[float] = ()) -> None:
+        self.listed = [pair for pairs in lists for pair in pairs]
+        self.sizes, self.weights = [len(pairs) for pairs in lists], list(weights) or [1.0] * len(lists)
+        self.config = config
+        sides = ((ref, points) for pair in self.listed for ref, points in _sides(pair))
+        self.augment = Augmenter(sides, config) if config.augments else None
+
+    def batches(self, epoch: int) -> list[list[Item]]:
+        """See :class:`Pairing`."""
+        generator = np.random.default_rng([self.config.seed, epoch])
+        shown = self._shown(generator)
+        ends = [(self.listed[index].source.key, self.listed[index].target.key) for index, _ in shown]
+        units = both_orders(ends, generator) if self.config.share_images else [[index] for index in range(len(ends))]
+        order = [index for unit in generator.permutation(len(units)) for index in units[unit]]
+        items = [Item(shown[index][0], shown[index][0], index, shown[index][1]) for index in order]
+        size = self.config.batch_size
+        return [items[start : start + size] for start in range(0, len(items), size)]
+
+    def pairs(self, items: Sequence[Item], epoch: int) -> list[Pair]:
+        """See :class:`Pairing`."""
+        return [self._varied(self.listed[item.source], epoch, item.turn) for item in items]
+
+    def images(self) -> list[ImageRef]:
+        """See :class:`Pairing`."""
+        return unique_images(self.listed)
+
+    def all_images(self) -> list[ImageRef]:
+        """See :class:`Pairing`."""
+        return self.images() if self.augment is None else list(self.augment.copies())
+
+    def facts(self) -> dict[str, object]:
+        """See :class:`Pairing`."""
+        return {"pairs": len(self.listed), "fingerprint": data_fingerprint(self.listed)}
+
+    def _shown(self, generator: np.random.Generator) -> list[tuple[int, int]]:
+        """Numbers of pairs with their turns."""
+        start, shown = 0, list[tuple[int, int]]()
+        for size, weight in zip(self.sizes, self.weights, strict=True):
+            for turn, members in turns(range(start, start + size), weight, generator, least=1):
+                shown += [(int(index), turn) for index in members]
+            start += size
+        return shown
+
+    def _varied(self, pair: Pair, epoch: int, turn: int) -> Pair:
+        if self.augment is None:
+            return pair
+        mirrored = self.augment.mirrors(epoch, *sorted((pair.source.key, pair.target.key)))
+        source, target = (self.augment(ref, points, epoch, mirrored, turn) for ref, points in _sides(pair))
+        return replace(
+            pair,
+            source=source[0],
+            target=target[0],
+            source_points=source[1],
+            target_points=target[1],
+            source_box=None,
+            target_box=None,
+        )
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """Objects that are all matched with each other."""
+
+    members: tuple[int, ...]
+    turn: int = 0
+
+
+class DrawnPairs:
+    """Groups of ``config.group`` objects (a few more at times) of a source and category, drawn anew each epoch.
+
+    An epoch shows every image as often as its source's weight says; with anchors, every anchor once.
+    """
+
+    def __init__(self, sources: Sequence[Material], config: Config) -> None:
+        self.config = config
+        self.objects: list[Annotated] = [one for source in sources for one in source.objects]
+        self._masks = [_bits(one.present) for one in self.objects]
+        self._apart = frozenset[frozenset[str]]().union(*(source.apart for source in sources))
+        self._kinds: dict[tuple[float, Hashable], list[int]] = defaultdict(list)
+        number = 0
+        for place, source in enumerate(sources):
+            for one in source.objects:
+                self._kinds[source.weight, (place, one.category, one.image.flip)].append(number)
+                number += 1
+        self.anchors = self._numbered([pair for source in sources for pair in source.anchors])
+        sides = ((one.image, one.points[one.present]) for one in self.objects)
+        self.augment = Augmenter(sides, config) if config.augments else None
+        self._last: tuple[int, list[list[Item]]] | None = None
+        if not self.batches(0):
+            raise DataError("no two images of a category have a key-point in common: there is nothing to match")
+
+    def batches(self, epoch: int) -> list[list[Item]]:
+        """See :class:`Pairing`; a batch ends with the group that reaches ``batch_size`` pairs."""
+        if self._last is None or self._last[0] != epoch:
+            self._last = epoch, self._draw(epoch)
+        return self._last[1]
+
+    def pairs(self, items: Sequence[Item], epoch: int) -> list[Pair]:
+        """See :class:`Pairing`; a whole group is mirrored or none of it, or left would become right."""
+        found: dict[tuple[int, int, int], Annotated] = {}
+        for item in items:
+            for number in (item.source, item.target):
+                key = (number, item.group, item.turn)
+                if key not in found:
+                    found[key] = self._varied(*key, epoch)
+        return [
+            pair_of(found[item.source, item.group, item.turn], found[item.target, item.group, item.turn])
+            for item in items
+        ]
+
+    def images(self) -> list[ImageRef]:
+        """See :class:`Pairing`."""
+        return list({one.image.key: one.image for one in self.objects}.values())
+
+    def all_images(self) -> list[ImageRef]:
+        """See :class:`Pairing`."""
+        return self.images() if self.augment is None else list(self.augment.copies())
+
+    def facts(self) -> dict[str, object]:
+        """See :class:`Pairing`."""
+        facts = {"objects": len(self.objects), "images": len(self.images())}
+        return {**facts, "fingerprint": data_fingerprint(self.objects)}
+
+    def _draw(self, epoch: int) -> list[list[Item]]:
+        generator = np.random.default_rng([self.config.seed, epoch])
+        units = self._around(generator) if self.anchors else self._divided(generator)
+        groups = [items for number, unit in enumerate(units) if (items := self._within(number, unit))]
+        limit = 0 if self.anchors else self.config.max_pairs  # anchors were limited, not what completes their groups
+        return packed(groups, self.config.batch_size, limit, generator)
+
+    def _varied(self, number: int, group: int, turn: int, epoch: int) -> Annotated:
+        one = self.objects[number]
+        if self.augment is None:
+            return one
+        mirrored = self.augment.mirrors(epoch, f"group {group}")
+        image, points = self.augment(one.image, one.points, epoch, mirrored, turn)
+        return replace(one, image=image, points=points, box=None)
+
+    def _divided(self, generator: np.random.Generator) -> list[_Unit]:
+        """The objects of each kind in random groups, once for each turn."""
+        return [
+            _Unit(tuple(chunk.tolist()), turn)
+            for (weight, _), members in self._kinds.items()
+            for turn, shown in turns(members, weight, generator, least=2)
+            for chunk in _chunks(shown, self.config.group, generator)
+        ]
+
+    def _around(self, generator: np.random.Generator) -> list[_Unit]:
+        """Groups of the objects of anchors of one kind."""
+        kinds: dict[Hashable, list[tuple[int, int]]] = defaultdict(list)
+        for unit in both_orders(self.anchors, generator):  # an anchor and its reverse are the same two objects
+            anchor = self.anchors[unit[0]]
+            source = self.objects[anchor[0]]
+            kinds[source.category, source.image.flip].append(anchor)
+        units = []
+        for anchors in kinds.values():
+            for chunk in _chunks(range(len(anchors)), self.config.group // 2, generator):
+                units.append(_Unit(tuple(dict.fromkeys(end for index in chunk for end in anchors[index]))))
+        return units
+
+    def _within(self, number: int, unit: _Unit) -> list[Item]:
+        """All ordered pairs within a group that have a common point and are not kept apart."""
+        return [
+            Item(source, target, number, unit.turn)
+            for source, target in permutations(unit.members, 2)
+            if self._masks[source] & self._masks[target] and self._allowed(source, target)
+        ]
+
+    def _allowed(self, source: int, target: int) -> bool:
+        keys = frozenset((self.objects[source].image.key, self.objects[target].image.key))
+        return len(keys) == 2 and keys not in self._apart
+
+    def _numbered(self, anchors: Sequence[Pair]) -> list[tuple[int, int]]:
+        """Anchors by the numbers of their objects; those of objects that are left out are left out."""
+        place = {(one.category, one.image.key): number for number, one in enumerate(self.objects)}
+        ends = [((pair.category, pair.source.key), (pair.category, pair.target.key)) for pair in anchors]
+        return [(place[source], place[target]) for source, target in ends if source in place and target in place]
+
+
+def image_forwards(pairing: Pairing, epoch: int) -> int:
+    """How many image forwards an epoch needs when each image is encoded once per batch."""
+    return sum(len(unique_images(pairing.pairs(batch, epoch))) for batch in pairing.batches(epoch))
+
+
+def turns(
+    members: Sequence[int], weight: float, generator: np.random.Generator, least: int
+) -> Iterator[tuple[int, Sequence[int]]]:
+    """The members once for each whole unit of ``weight``, then a random share of them for the rest.
+
+    A share of 0 < n < ``least`` members becomes 0 or ``least``, with the same mean.
+    """
+    whole = int(weight)
+    for turn in range(whole):
+        yield turn, members
+    if share := weight - whole:
+        count = int(share * len(members) + generator.random())
+        if 0 < count < least:
+            count = least if generator.random() < count / least else 0
+        if count := min(count, len(members)):
+            chosen = generator.choice(len(members), count, replace=False)
+            yield whole, [members[index] for index in np.sort(chosen)]
+
+
+def both_orders(ends: Sequence[tuple[Hashable, Hashable]], generator: np.random.Generator) -> list[list[int]]:
     """Units of one pair, or of two that are each other's reverse; which copies meet changes with the epoch."""
-    waiting: dict[tuple[str, str], deque[int]] = defaultdict(deque)
+    waiting: dict[tuple[Hashable, Hashable], deque[int]] = defaultdict(deque)
     units = []
-    for index in generator.permutation(len(pairs)).tolist():
-        source, target = pairs[index].source.key, pairs[index].target.key
+    for index in generator.permutation(len(ends)).tolist():
+        source, target = ends[index]
         if waiting[target, source]:
             units.append([waiting[target, source].popleft(), index])
         else:
@@ -66,51 +278,29 @@ def _both_orders(pairs: Sequence[Pair], generator: np.random.Generator) -> list[
     return units
 
 
-def _divided(pairs: Sequence[Pair], size: int, generator: np.random.Generator) -> list[list[str]]:
-    """The images of each kind in random groups of ``size`` or a few more."""
-    members: dict[tuple[str, bool], dict[str, None]] = defaultdict(dict)
-    for pair in pairs:
-        members[_kind(pair)].update({pair.source.key: None, pair.target.key: None})
-    return [group.tolist() for keys in members.values() for group in _chunks(list(keys), size, generator)]
+def packed(groups: list[list[Item]], batch_size: int, limit: int, generator: np.random.Generator) -> list[list[Item]]:
+    """Whole groups in random order, in batches of ``batch_size`` pairs or a few more; ``limit`` pairs in all, or 0."""
+    batches: list[list[Item]] = []
+    total = 0
+    for number in generator.permutation(len(groups)):
+        if limit and total >= limit:
+            break
+        if not batches or len(batches[-1]) >= batch_size:
+            batches.append([])
+        batches[-1].extend(groups[number])
+        total += len(groups[number])
+    return batches
 
 
-def _around(anchors: Sequence[Pair], size: int, generator: np.random.Generator) -> list[list[str]]:
-    """Groups of up to ``size`` images (a few more at times): those of anchors of one kind."""
-    members: dict[tuple[str, bool], list[Pair]] = defaultdict(list)
-    for unit in _both_orders(anchors, generator):  # an anchor and its reverse are the same two images
-        members[_kind(anchors[unit[0]])].append(anchors[unit[0]])
-    groups = []
-    for units in members.values():
-        for chunk in _chunks(range(len(units)), size // 2, generator):
-            keys = (key for index in chunk for key in (units[index].source.key, units[index].target.key))
-            groups.append(list(dict.fromkeys(keys)))
-    return groups
-
-
-def _kind(pair: Pair) -> tuple[str, bool]:
-    """What the images of a group have in common: their category, and whether they are mirrored."""
-    return pair.category, pair.source.flip
-
-
-def _chunks(items: Sequence[object], size: int, generator: np.random.Generator) -> list[np.ndarray]:
+def _chunks(items: Sequence[int], size: int, generator: np.random.Generator) -> list[np.ndarray]:
     """Items in random order, in parts of ``size`` or a few more."""
     return np.array_split(generator.permutation(np.array(items)), max(len(items) // size, 1))
 
 
-def _pairs_within(groups: Sequence[Sequence[str]], pairs: Sequence[Pair]) -> list[list[int]]:
-    """Indices of all pairs within each group of images; groups without any are left out."""
-    indices: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for index, pair in enumerate(pairs):
-        indices[pair.source.key, pair.target.key].append(index)
-    units = [[index for ends in permutations(group, 2) for index in indices.get(ends, ())] for group in groups]
-    return [unit for unit in units if unit]
+def _bits(present: np.ndarray) -> int:
+    """A mask ``(K,)`` as one number, whose ``&`` with another is quick."""
+    return int.from_bytes(np.packbits(present, bitorder="little").tobytes(), "little")
 
 
-def _packed(units: list[list[int]], batch_size: int, generator: np.random.Generator) -> list[list[int]]:
-    """Whole units in random order, in batches of ``batch_size`` or a few more."""
-    batches: list[list[int]] = []
-    for unit in generator.permutation(len(units)):
-        if not batches or len(batches[-1]) >= batch_size:
-            batches.append([])
-        batches[-1].extend(units[unit])
-    return batches
+def _sides(pair: Pair) -> tuple[tuple[ImageRef, np.ndarray], tuple[ImageRef, np.ndarray]]:
+    return (pair.source, pair.source_points), (pair.target, pair.target_points)

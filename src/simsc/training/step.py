@@ -19,6 +19,8 @@ from simsc.training.config import Config
 from simsc.training.feed import Work
 from simsc.training.objective import LossParts, PairObjective
 
+LAST_RATE = 0.02
+"""Part of the rate that a cosine schedule ends with."""
 _AMP = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
@@ -41,7 +43,7 @@ class Optimization:
 
     def __init__(self, model: SimSC, config: Config, device: torch.device) -> None:
         self.config, self.device = config, device
-        groups = model.parameter_groups(config.rate, config.temperature_rate, config.head_rate)
+        groups = model.parameter_groups(*config.rates)
         if not groups:
             raise ConfigError(
                 f"nothing learns with trainable = {config.trainable}, temperature = {config.temperature} and "
@@ -57,10 +59,13 @@ class Optimization:
         """Current learning rate of the first group, the backbone where it learns."""
         return float(self.optimizer.param_groups[0]["lr"])
 
-    def step(self, step: int, size: Size, work: Work) -> StepOutcome:
-        """Take step number ``step`` on this process's part of a batch of images of ``size``."""
+    def step(self, step: int, size: Size, work: Work, progress: float = 0.0) -> StepOutcome:
+        """Take step number ``step`` on this process's part of a batch of images of ``size``.
+
+        ``progress`` is the part of the run that is done, from 0 to 1; a falling rate depends on it.
+        """
         torch.manual_seed(hash((self.config.seed, step)) % 2**63)  # dropout, the same after a resume
-        self._set_rates(step)
+        self._set_rates(step, progress)
         statistics = _learning_statistics(self.objective)
         before = [buffer.clone() for buffer in statistics]
         distributed.share_images(self.objective, work.image_shares)
@@ -86,8 +91,10 @@ class Optimization:
         parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
         return nn.utils.clip_grad_norm_(parameters, self.config.clip or math.inf)
 
-    def _set_rates(self, step: int) -> None:
+    def _set_rates(self, step: int, progress: float) -> None:
         factor = min(1.0, (step + 1) / self.config.warmup) if self.config.warmup else 1.0
+        if self.config.schedule == "cosine":
+            factor *= LAST_RATE + (1 - LAST_RATE) * (1 + math.cos(math.pi * progress)) / 2
         for group, rate in zip(self.optimizer.param_groups, self.base_rates, strict=True):
             group["lr"] = rate * factor
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -11,17 +12,18 @@ from typing import Any
 import torch
 
 from simsc import distributed
-from simsc.data.sources import data_fingerprint, dataset_info, load_pairs
+from simsc.data.records import unique_images
 from simsc.evaluation.cache import choose_cache
 from simsc.evaluation.encoder import ImageEncoder
 from simsc.evaluation.evaluator import Evaluator
 from simsc.evaluation.protocol import find_protocol
-from simsc.evaluation.scoring import score
+from simsc.evaluation.scoring import Rates, Score, score
 from simsc.files import cache_folder, write_json
 from simsc.models.card import Best
 from simsc.models.trained import Trained
 from simsc.training.config import Config
-from simsc.training.feed import TrainingFeed, Work, training_pairs, unique_images
+from simsc.training.data import open_data
+from simsc.training.feed import TrainingFeed, Work
 from simsc.training.listener import Listener, StopRequest
 from simsc.training.monitor import Monitor, StepMeter, TrainingDiverged, gradient_magnitudes
 from simsc.training.run_folder import RunFolder, collect_tensors, restore_tensors
@@ -40,6 +42,10 @@ class Trainer:
         device: ``auto``, ``cpu``, ``cuda`` or ``mps``.
         resume: continue the run in ``out``.
         listener: wants to know how it is going.
+        notes: sentences on how the configuration came about, for the run's record.
+
+    Attributes:
+        notes: the same, and what the data had to say.
     """
 
     def __init__(
@@ -51,11 +57,12 @@ class Trainer:
         device: str = "auto",
         resume: bool = False,
         listener: Listener | None = None,
+        notes: Sequence[str] = (),
     ) -> None:
         self.config, self.folder, self.listener = config, RunFolder(Path(out)), listener or Listener()
         self.device = distributed.local_device(device)
-        self.train_pairs, self.anchors = training_pairs(config, root)
-        self.val_pairs = load_pairs(config.data, root, config.val_split)
+        self.data = open_data(config, root)
+        self.notes = [*notes, *self.data.notes]
         self._build()
         self.epoch, self.batch, self.step = 0, 0, 0
         self.best = Best()
@@ -86,7 +93,7 @@ class Trainer:
         config = self.config
         self.trained = Trained.begin(config.to_dict())
         self.model = self.trained.network.to(self.device)
-        images = unique_images([*self.train_pairs, *self.val_pairs])
+        images = self.data.images()
         cache = choose_cache(
             "none" if config.endless else config.cache,
             config.cache_dtype,
@@ -97,7 +104,7 @@ class Trainer:
             shared=distributed.world_size() > 1,
         )
         self.encoder = ImageEncoder(self.model, find_protocol("paper-256", config.image_size), cache)
-        self.feed = TrainingFeed(self.train_pairs, self.encoder, config, self.anchors)
+        self.feed = TrainingFeed(self.data.pairing, self.encoder)
         self.image_size = self.encoder.frame(images[0]).canvas
         self.optimization = Optimization(self.model, config, self.device)
         self.average = WeightAverage(self.model, config.average)
@@ -108,10 +115,8 @@ class Trainer:
     def _facts(self) -> dict[str, Any]:
         return {
             "seed": self.config.seed,
-            "data": {
-                "train": {"pairs": len(self.train_pairs), "fingerprint": data_fingerprint(self.train_pairs)},
-                "val": {"pairs": len(self.val_pairs), "fingerprint": data_fingerprint(self.val_pairs)},
-            },
+            "data": self.data.facts(),
+            "notes": self.notes,
             "trainable_parameters": sum(p.numel() for p in self.model.parameters() if p.requires_grad),
             "processes": distributed.world_size(),
         }
@@ -121,12 +126,13 @@ class Trainer:
         cache = self.encoder.cache
         if cache is None:
             return
-        images = [*self.feed.all_images(), *unique_images(self.val_pairs)]
+        images = [*self.data.pairing.all_images(), *self.data.validation_images()]
         images = list({ref.key: ref for ref in images}.values())
         if distributed.world_size() > 1 and cache.folder is not None:
             images = list(distributed.my_share(images))  # the others' states are read from their files
         elif distributed.world_size() > 1:
-            mine = unique_images(list(distributed.my_share(self.val_pairs)))
+            shares = [distributed.my_share(one.pairs) for one in self.data.validations]
+            mine = unique_images([pair for share in shares for pair in share])
             images = list({ref.key: ref for ref in [*self.feed.images(self.epoch), *mine]}.values())
         for done in self.encoder.fill_cache(images):
             self.listener.on_cache(done, len(images))
@@ -137,7 +143,7 @@ class Trainer:
         batches = len(self.feed.batches(self.epoch))
         self.listener.on_epoch(self.epoch, self.config.epochs, batches, self.batch)
         for work in self.feed.epoch(self.epoch, self.batch):
-            self._train_step(work)
+            self._train_step(work, (self.epoch + self.batch / batches) / self.config.epochs)
             if self.step % self.config.log_every == 0 or self.batch == batches:
                 self._log()
             stop, save = self._requests()
@@ -150,8 +156,8 @@ class Trainer:
             self._validate()
         self._save()
 
-    def _train_step(self, work: Work) -> None:
-        outcome = self.optimization.step(self.step, self.image_size, work)
+    def _train_step(self, work: Work, progress: float) -> None:
+        outcome = self.optimization.step(self.step, self.image_size, work, progress)
         self._watch(outcome, work.weight)
         self.batch += 1
         self.step += 1
@@ -183,19 +189,23 @@ class Trainer:
             self.listener.on_step(record)
 
     def _validate(self) -> None:
-        """PCK on the validation split; keeps the best model."""
+        """PCK on the validation pairs of every source; keeps the best model by the mean over sources."""
         self.model.eval()
         evaluator = Evaluator(self.encoder, self.config.localizer, self.config.beta_eval)
-        predictions = distributed.gather_lists(evaluator.predict(distributed.my_share(self.val_pairs)))
-        result = score(predictions, self.encoder.protocol, dataset_info(self.config.data).threshold)
-        pck = result.per_image
-        rounded = {str(alpha): round(value, 4) for alpha, value in pck.items()}
-        record = {
+        results: dict[str, Score] = {}
+        for one in self.data.validations:
+            predictions = distributed.gather_lists(evaluator.predict(distributed.my_share(one.pairs)))
+            results[one.title] = score(predictions, self.encoder.protocol, one.threshold)
+        pck = mean_over([result.per_image for result in results.values()])
+        rounded = _rounded(pck)
+        record: dict[str, Any] = {
             "step": self.step,
             "epoch": self.epoch,
             "val": rounded,
-            "val_temperature": result.temperature.mean,
+            "val_temperature": sum(result.temperature.mean for result in results.values()) / len(results),
         }
+        if len(results) > 1:
+            record["val_sources"] = {title: _rounded(result.per_image) for title, result in results.items()}
         better = pck[SELECTION_ALPHA] > self.best.pck
         if better:
             self.best = Best(pck[SELECTION_ALPHA], self.epoch, rounded)
@@ -258,3 +268,16 @@ class Trainer:
         if distributed.is_main():
             write_json(self.folder.result, summary)
         return summary
+
+
+def mean_over(results: Sequence[Rates]) -> dict[float, float]:
+    """The mean of PCKs by their threshold.
+
+    >>> mean_over([{0.1: 50.0}, {0.1: 60.0}])
+    {0.1: 55.0}
+    """
+    return {alpha: sum(result[alpha] for result in results) / len(results) for alpha in results[0]}
+
+
+def _rounded(pck: Rates) -> dict[str, float]:
+    return {str(alpha): round(value, 4) for alpha, value in pck.items()}

@@ -29,7 +29,8 @@ class Zoom:
 
     def points(self, points: np.ndarray) -> np.ndarray:
         """Points ``(n, 2)`` after the zoom."""
-        return self.scale * points + self.offset
+        moved: np.ndarray = self.scale * points + self.offset
+        return moved
 
     def pixels(self, pixels: np.ndarray) -> np.ndarray:
         """The image ``(H, W, 3)`` after the zoom; grey where there was nothing."""

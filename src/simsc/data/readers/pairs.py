@@ -14,7 +14,7 @@ import numpy as np
 from simsc.data.catalog import Dataset, DatasetInfo
 from simsc.data.readers.building import OWN_SLACK, ImageFolder, inside, unique_names
 from simsc.data.readers.reading import as_points, split_file
-from simsc.data.records import Annotated, Pair
+from simsc.data.records import Annotated, ImageRef, Pair, unique_images
 from simsc.errors import DataError
 from simsc.reading import read_csv, read_json
 
@@ -45,6 +45,10 @@ class OwnPairs(Dataset):
         entries, base = _csv_entries(path) if path.suffix.lower() == ".csv" else _json_entries(path)
         images, unique = ImageFolder(path.parent, keep_suffix=True), unique_names()
         return [_pair(entry, f"{path}: pair {index}", base, images, unique) for index, entry in enumerate(entries)]
+
+    def images(self, root: Path, split: str) -> list[ImageRef]:
+        """The images of the file's pairs."""
+        return unique_images(self.pairs(root, split))
 
 
 PAIRS = OwnPairs()

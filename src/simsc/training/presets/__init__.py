@@ -7,6 +7,7 @@ from typing import Any
 
 import yaml
 
+from simsc.data.mixing import parse_sources
 from simsc.errors import ConfigError, unknown_name
 from simsc.training.config import Config
 
@@ -30,8 +31,14 @@ def load_preset(name: str, data: str | None = None) -> Config:
     values = _resolve(name)
     per_data = values.pop("per_data", {})
     values.pop("about", None)
-    chosen = data or values.get("data", Config.data)
-    return Config().updated({**values, "data": chosen, **per_data.get(chosen, {})})
+    chosen = str(data or values.get("data", Config.data))
+    return Config().updated({**values, "data": chosen, **_for_data(per_data, chosen)})
+
+
+def _for_data(per_data: dict[str, dict[str, Any]], data: str) -> dict[str, Any]:
+    """What a preset says of some data: of just these, or of a single source's data set whatever its split and place."""
+    names = [spec.name for spec in parse_sources(data)]
+    return per_data.get(data) or per_data.get(names[0] if len(names) == 1 else "several", {})
 
 
 def _resolve(name: str) -> dict[str, Any]:
