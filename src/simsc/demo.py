@@ -20,7 +20,7 @@ from simsc.evaluation.predictions import Prediction
 from simsc.evaluation.protocol import find_protocol
 from simsc.evaluation.scoring import Score, is_correct, score
 from simsc.files import sha256, write_text
-from simsc.models.card import DEFAULT, find_trained
+from simsc.models.card import DEFAULT, Card, find_trained
 from simsc.models.trained import Trained
 from simsc.training.config import Config
 from simsc.training.listener import Listener
@@ -139,7 +139,7 @@ def _start_digest() -> str:
 
 def _adapt(folder: Path, epochs: int, listener: Listener | None) -> Trained:
     """Fine-tune the last block of the packaged model on training renderings; an earlier result is taken again."""
-    backbone = Card.read(find_model(DEFAULT) or DEFAULT).design.backbone
+    backbone = Card.read(find_trained(DEFAULT)).design.backbone
     config = Config().updated({**ADAPTATION, "start": DEFAULT, "backbone": backbone, "epochs": epochs})
     Trainer(config, folder, resume=True, listener=listener).run()
     return Trained.open(folder)
