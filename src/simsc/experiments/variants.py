@@ -8,8 +8,8 @@ from typing import Any
 from simsc.errors import ConfigError, unknown_name
 from simsc.models.card import Card, packaged_models, same_backbone
 from simsc.models.specs import find_backbone
-from simsc.models.weights import find_weights
 from simsc.models.trainable import paper_rates
+from simsc.models.weights import find_weights
 from simsc.training.config import Config
 from simsc.training.presets import load_preset
 from simsc.training.run_folder import EXECUTION_KEYS
