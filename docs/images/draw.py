@@ -13,7 +13,7 @@ import torch
 import simsc
 from simsc.coordinates import resize_points
 from simsc.images import resize_image
-from simsc.matching import query_scores
+from simsc.matching.scores import query_scores
 from simsc.models.trained import Trained
 from simsc.pictures import draw_flow, draw_matches, draw_temperature_comparison, save_picture
 from simsc.scenes import render_scene

@@ -9,8 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from simsc.errors import ConfigError, unknown_name
-from simsc.matching.bilinear import neighbours
-from simsc.matching.scores import at_least_float
+from simsc.matching.features import at_least_float, neighbours
 
 REGION = 3  # the paper's n_s
 KERNEL = 5  # the paper's n_k

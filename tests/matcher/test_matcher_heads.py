@@ -8,7 +8,7 @@ import torch
 from simsc.coordinates import resize_points
 from simsc.images import resize_image
 from simsc.matcher import Matcher
-from simsc.matching import localize
+from simsc.matching.localize import localize
 from simsc.models.model import SimSC
 
 POINTS = np.array([(20.0, 30.0), (100.5, 60.0), (70.0, 10.25)])

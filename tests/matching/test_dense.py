@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from simsc.matching import DenseMatch, Features, cycle_map, dense_match, localize, peak_probability, query_scores
-from simsc.matching.dense import MAX_BYTES, chunk_size
-from simsc.matching.scores import unit_features
+from simsc.matching.dense import MAX_BYTES, chunk_size, dense_match
+from simsc.matching.features import Features
+from simsc.matching.localize import localize, peak_probability
+from simsc.matching.scores import query_scores, unit_features
 
 
 def features(size: tuple[int, int], seed: int, batch: int = 2, per_cell: bool = False) -> Features:
@@ -59,31 +60,6 @@ def test_keeps_no_graph():
     source, target = features((3, 4), 0), features((3, 4), 1)
     source.maps.requires_grad_()
     assert not dense_match(source, target).points.requires_grad
-
-
-def test_cycle_is_closed_for_distinct_features_and_open_where_the_target_hides_a_cell():
-    maps = torch.eye(12).reshape(1, 12, 3, 4)
-    beta = torch.full((1, 1, 1), 0.05)
-    source = Features(maps, beta, (48, 64))
-    mirrored = Features(maps.flip(-1), beta, (48, 64))
-    match = dense_match(source, mirrored, localizer="argmax")
-    assert match.points[0, 1].tolist() == [[3.0, 1.0], [2.0, 1.0], [1.0, 1.0], [0.0, 1.0]]
-    assert (cycle_map(source, mirrored, match, localizer="argmax") == 0).all()
-    wrong = DenseMatch(match.points.clone(), match.confidence)
-    wrong.points[0, 0, 0] = torch.tensor([0.0, 2.0])  # leads back to cell (3, 2) instead of (0, 0)
-    error = cycle_map(source, mirrored, wrong, localizer="argmax")
-    assert error[0, 0, 0].item() == pytest.approx(13**0.5)
-    assert error.sum().item() == pytest.approx(13**0.5)
-
-
-def test_cycle_of_a_grid_uses_the_given_points_and_scores():
-    source, target = features((3, 4), 0), features((5, 2), 1)
-    grid = torch.rand(2, 2, 2) * 2
-    match = dense_match(source, target, grid)
-    error = cycle_map(source, target, match, grid)
-    back = query_scores(target.maps, source.maps, match.points.flatten(1, 2), target.beta, source.beta)
-    expected = (localize(back).unflatten(1, (2, 2)) - grid).norm(dim=-1)
-    torch.testing.assert_close(error, expected)
 
 
 def test_budget_is_shared_by_the_batch_and_never_below_one_query():

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simsc.errors import ConfigError
-from simsc.matching.localize import LOCALIZERS, argmax, kernel_soft_argmax, localize, window_soft_argmax
+from simsc.matching import LOCALIZERS
+from simsc.matching.localize import argmax, kernel_soft_argmax, localize, peak_probability, window_soft_argmax
 
 SOFT = [name for name in LOCALIZERS if name != "argmax"]
 
@@ -103,3 +104,27 @@ def test_half_precision_is_localised_in_float(name, dtype):
 def test_unknown_localizer_names_the_nearest():
     with pytest.raises(ConfigError, match="did you mean 'soft-argmax'"):
         localize(torch.zeros(1, 1, 2, 2), "softargmax")
+
+
+@given(seed=st.integers(0, 10_000), scale=st.floats(0, 1e8), height=st.integers(1, 8), width=st.integers(1, 8))
+@settings(max_examples=50, deadline=None)
+def test_peak_probability_is_between_uniform_and_certain(seed, scale, height, width):
+    scores = torch.randn(1, 3, height, width, generator=torch.Generator().manual_seed(seed)) * scale + scale
+    peak = peak_probability(scores)
+    assert (peak >= 1 / (height * width) * (1 - 1e-6)).all()
+    assert (peak <= 1).all()
+
+
+def test_peak_probability_is_the_maximum_of_the_softmax():
+    scores = torch.randn(2, 3, 4, 5, dtype=torch.float64)
+    expected = (scores / 0.2).flatten(2).softmax(dim=2).amax(dim=2)
+    torch.testing.assert_close(peak_probability(scores, beta=0.2), expected)
+
+
+def test_equal_large_scores_are_uniform():
+    assert peak_probability(torch.full((1, 1, 16, 16), 3e7)).item() == pytest.approx(1 / 256)
+
+
+def test_peak_probability_gradient():
+    scores = torch.randn(1, 2, 2, 3, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(peak_probability, scores)

@@ -12,9 +12,8 @@ from torch import Tensor
 
 from simsc.coordinates import resize_points
 from simsc.errors import ConfigError
-from simsc.matching.bilinear import neighbours
-from simsc.matching.features import Features
-from simsc.matching.scores import feature_scores, query_features, query_scorer, query_scores, sample_map, unit_features
+from simsc.matching.features import Features, neighbours, sample_map
+from simsc.matching.scores import feature_scores, query_features, query_scorer, query_scores, unit_features
 
 SIZES = [((3, 4), (3, 4)), ((5, 3), (2, 7)), ((1, 6), (4, 1))]
 

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simsc.matching import query_scores, shared_scores
+from simsc.matching.scores import query_scores, shared_scores
 
 MODES = ("normalize-then-sample", "sample-then-normalize")
 

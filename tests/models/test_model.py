@@ -9,7 +9,9 @@ from torch import Tensor, nn
 from simsc.coordinates import resize_points
 from simsc.errors import ConfigError
 from simsc.losses import gaussian_cross_entropy
-from simsc.matching import Features, dense_match, query_scores
+from simsc.matching.dense import dense_match
+from simsc.matching.features import Features
+from simsc.matching.scores import query_scores
 from simsc.models.model import SimSC
 from simsc.models.trainable import tail_blocks
 
@@ -149,12 +151,11 @@ class ShiftHead(nn.Module):
     def prepare(self, features: Features) -> Features:
         return features
 
-    def refine(self, source: Features, target: Features) -> ShiftHead:
+    def scorer(self, source: Features, target: Features) -> ShiftHead:
         self.calls += 1
-        self.target = target
         return self
 
-    def score_maps(self, points: Tensor) -> Tensor:
+    def forward(self, points: Tensor) -> Tensor:
         grid = torch.arange(24.0).reshape(1, 1, 4, 6)
         cell = (points[..., 1] - 1).clamp(min=0) * 6 + points[..., 0]
         return 50 - 50 * (grid - cell[..., None, None]).abs()
@@ -192,7 +193,9 @@ def test_points_in_pixels_become_cells_by_the_convention(tiny, convention):
     cells = resize_points(points, (64, 96), (4, 6), convention)
     expected = query_scores(source.maps, target.maps, cells, source.beta, target.beta)
     torch.testing.assert_close(model.score_maps(source, target, points), expected)
-    torch.testing.assert_close(model.score_queries(model.query_features(source, points), target), expected)
+    torch.testing.assert_close(model.head.score(model.read(source, [points[0]]), target), expected)
+    pairs = model.pair_scores(features, torch.tensor([0]), torch.tensor([1]), points)
+    torch.testing.assert_close(pairs, expected)
     torch.testing.assert_close(model.scorer(source, target)(cells), expected)
 
 

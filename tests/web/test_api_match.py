@@ -10,7 +10,8 @@ import pytest
 from PIL import Image
 
 from simsc.matcher import Matcher
-from simsc.matching.localize import LOCALIZERS, localize
+from simsc.matching import LOCALIZERS
+from simsc.matching.localize import localize
 from simsc.web.schemas import LocalizerName
 
 

@@ -281,8 +281,8 @@ def test_the_page_computes_what_the_package_computes(page: Any, convention: str)
     import torch
 
     from simsc.coordinates import resize_points
-    from simsc.matching.confidence import peak_probability
-    from simsc.matching.localize import LOCALIZERS, localize
+    from simsc.matching import LOCALIZERS
+    from simsc.matching.localize import localize, peak_probability
 
     scores = torch.rand(7, 10, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
     script = """async ([scores, temperature, name, convention]) => {

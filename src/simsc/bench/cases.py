@@ -22,11 +22,9 @@ from simsc.evaluation.cache import TrunkCache
 from simsc.evaluation.encoder import ImageEncoder
 from simsc.evaluation.evaluator import Evaluator
 from simsc.evaluation.protocol import find_protocol
-from simsc.matching.bilinear import neighbours
-from simsc.matching.confidence import peak_probability
 from simsc.matching.dense import dense_match
-from simsc.matching.features import Features
-from simsc.matching.localize import localize
+from simsc.matching.features import Features, neighbours
+from simsc.matching.localize import localize, peak_probability
 from simsc.matching.scores import query_scorer, unit_features
 from simsc.models.inference import prepare_for_inference
 from simsc.models.model import SimSC

@@ -63,13 +63,13 @@ def _check_names(protocol: str | None, data: str, localizer: str | None) -> None
     """Refuse misspelt names before anything slow or missing is looked for."""
     from simsc.data.sources import dataset_info
     from simsc.evaluation.protocol import find_protocol
-    from simsc.matching.localize import find_localizer
+    from simsc.matching import LOCALIZERS
 
     if protocol is not None:
         find_protocol(protocol)
     dataset_info(data)
     if localizer is not None:
-        find_localizer(localizer)
+        _ = LOCALIZERS[localizer]
 
 
 @command("simsc score predictions.jsonl")

@@ -147,11 +147,12 @@ def _parameters(spec: BackboneSpec) -> int:
 def _head_costs(spec: BackboneSpec) -> dict[str, dict[str, int]]:
     """Parameters, operations and memory of every head for one pair at the backbone's input size."""
     from simsc.models.backbone import from_spec
-    from simsc.models.heads import HEADS, build_head, head_cost
+    from simsc.models.heads import HEADS, build_head
+    from simsc.models.heads.cost import head_cost
 
     backbone = from_spec(spec)
     grid = backbone.grid_size((spec.input_size, spec.input_size))
-    return {name: dict(head_cost(build_head(name, backbone), grid)) for name in HEADS}  # type: ignore[arg-type]
+    return {name: dict(head_cost(build_head(name, backbone), grid)) for name in HEADS if name != "none"}  # type: ignore[arg-type]
 
 
 def _print_heads(costs: dict[str, dict[str, int]]) -> None:

@@ -104,8 +104,7 @@ def trunk_fingerprint(model: SimSC, side: int) -> str:
     tail = {
         id(tensor) for module in model.backbone.tail_modules() for tensor in module.state_dict(keep_vars=True).values()
     }
-    layers = () if model.head is None else model.head.layers
-    digest.update(f"{model.backbone.spec.name} {model.backbone.tail_blocks} {layers} {side}".encode())
+    digest.update(f"{model.backbone.spec.name} {model.backbone.tail_blocks} {model.head.layers} {side}".encode())
     for name, tensor in model.backbone.state_dict(keep_vars=True).items():
         if id(tensor) not in tail:
             digest.update(name.encode())

@@ -20,10 +20,9 @@ from simsc.data.records import ImageRef, Pair
 from simsc.errors import ConfigError
 from simsc.evaluation.encoder import ImageEncoder
 from simsc.evaluation.predictions import Prediction
-from simsc.matching.confidence import peak_probability
-from simsc.matching.features import Features
-from simsc.matching.localize import localize
-from simsc.matching.scores import sample_map
+from simsc.matching.features import Features, sample_map
+from simsc.matching.localize import localize, peak_probability
+from simsc.models.heads.base import Asked
 
 Progress = Callable[[int, int], None]
 MAX_BYTES = 1 << 30
@@ -53,7 +52,7 @@ class Evaluator:
         temperature: float | None = None,
         max_images: int | None = None,
     ) -> None:
-        if encoder.protocol.upsample and encoder.model.head is not None:
+        if encoder.protocol.upsample and not encoder.model.head.compares_features:
             raise ConfigError(f"protocol '{encoder.protocol.name}' compares features and would bypass the head")
         self.encoder, self.localizer, self.beta_eval, self.max_images = encoder, localizer, beta_eval, max_images
         self.temperature = temperature
@@ -78,49 +77,29 @@ class Evaluator:
         for start in range(0, len(members), PAIRS_AT_ONCE):
             chosen = members[start : start + PAIRS_AT_ONCE]
             points = {index: self._network_points(pairs[index]) for index in chosen}
-            queries = self._queries(pairs, points, features)
+            asked = self._read(pairs, points, features)
             for key, indices in _grouped(chosen, lambda index: pairs[index].target.key).items():
-                scores = self._scores(pairs, indices, points, queries, features)
-                found, confidence = self._locate(scores, indices, queries, features[key], pairs[indices[0]].target)
+                queries = [asked[index] for index in indices]
+                found, confidence = self._locate(queries, features[key], pairs[indices[0]].target)
                 yield from self._predictions(pairs, indices, found, confidence, features)
 
-    def _queries(
+    def _read(
         self, pairs: Sequence[Pair], points: dict[int, Tensor], features: dict[str, Features]
-    ) -> dict[int, Tensor]:
-        """Query features ``(n, C)`` of each pair; a source is asked once for all its pairs. Empty with a head."""
-        model = self.encoder.model
-        if model.head is not None:
-            return {}
-        queries: dict[int, Tensor] = {}
+    ) -> dict[int, Asked]:
+        """The queries of each pair; a source is read once for all its pairs."""
+        asked: dict[int, Asked] = {}
         for key, indices in _grouped(points, lambda index: pairs[index].source.key).items():
-            joined = torch.cat([points[index] for index in indices])
-            answers = model.query_features(features[key], joined[None])[0]
-            queries.update(zip(indices, answers.split([len(points[index]) for index in indices]), strict=True))
-        return queries
+            read = self.encoder.model.read(features[key], [points[index] for index in indices])
+            asked.update(zip(indices, read, strict=True))
+        return asked
 
-    def _scores(
-        self,
-        pairs: Sequence[Pair],
-        indices: Sequence[int],
-        points: dict[int, Tensor],
-        queries: dict[int, Tensor],
-        features: dict[str, Features],
-    ) -> Tensor:
-        """Score maps ``(1, Q, h, w)`` of all queries of pairs that share their target."""
-        model, target = self.encoder.model, features[pairs[indices[0]].target.key]
-        if model.head is None:
-            return model.score_queries(torch.cat([queries[index] for index in indices])[None], target)
-        maps = [model.score_maps(features[pairs[index].source.key], target, points[index][None]) for index in indices]
-        return torch.cat(maps, dim=1)
-
-    def _locate(
-        self, scores: Tensor, indices: Sequence[int], queries: dict[int, Tensor], target: Features, ref: ImageRef
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Matches ``(Q, 2)`` in original pixels and confidences ``(Q,)`` from score maps over one target."""
+    def _locate(self, asked: Sequence[Asked], target: Features, ref: ImageRef) -> tuple[np.ndarray, np.ndarray]:
+        """Matches ``(Q, 2)`` in original pixels and confidences ``(Q,)`` of all queries over one target."""
         model, frame = self.encoder.model, self.encoder.frame(ref)
+        scores = model.head.score(asked, target)
         confidence = peak_probability(scores, self.beta_eval)[0].cpu().numpy().astype(np.float64)
         if self.encoder.protocol.upsample:
-            joined = torch.cat([queries[index] for index in indices])
+            joined = torch.cat([each.features for each in asked if each.features is not None])
             return upsampled_argmax(joined, target.maps[0], frame.original, model.convention), confidence
         cells = localize(scores, self.localizer, self.beta_eval)[0].cpu().double()
         network = resize_points(cells, target.map_size, target.image_size, model.convention)
@@ -148,7 +127,7 @@ class Evaluator:
         frames = {self.encoder.frame(ref) for pair in pairs for ref in (pair.source, pair.target)}
         cells = max((math.prod(backbone.grid_size(frame.canvas)) for frame in frames), default=1)
         # A layer that a head asks for is at most four times as large: early layers have large maps.
-        layers = 1 + 4 * (len(head.layers) if head is not None else 0)
+        layers = 1 + 4 * len(head.layers)
         return MAX_BYTES // (4 * backbone.channels * cells * layers)
 
     def _network_points(self, pair: Pair) -> Tensor:

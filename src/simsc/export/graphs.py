@@ -6,9 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from simsc.coordinates import Size, resize_points
-from simsc.matching.confidence import peak_probability
 from simsc.matching.dense import dense_match
-from simsc.matching.localize import localize
+from simsc.matching.localize import localize, peak_probability
 from simsc.models.trained import Trained
 
 

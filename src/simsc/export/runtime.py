@@ -27,7 +27,7 @@ class OnnxEncoder:
 
     def __init__(self, model: SimSC, folder: Path | None = None) -> None:
         require_extra()
-        if model.head is not None and model.head.layers:
+        if model.head.layers:
             raise ConfigError(f"runtime 'onnx' cannot run the head '{model.head_name}', which reads inner layers")
         self.model = model
         self.folder = folder or cache_folder() / "onnx"

@@ -14,7 +14,7 @@ from simsc.images import check_pixels
 from simsc.matcher.half_flow import CYCLE_SHARE, HalfFlow, match_half
 from simsc.matcher.pairing import PairScorer
 from simsc.matcher.results import upsample
-from simsc.matching.scores import sample_map
+from simsc.matching.features import sample_map
 
 OUTSIDE = 128  # grey, where a warped pixel has no counterpart
 

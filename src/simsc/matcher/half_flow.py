@@ -13,7 +13,7 @@ from simsc.matcher.encoded import EncodedImage
 from simsc.matcher.pairing import PairScorer, from_cells
 from simsc.matcher.results import upsample
 from simsc.matching.dense import dense_match
-from simsc.matching.scores import sample_map
+from simsc.matching.features import sample_map
 
 CYCLE_SHARE = 0.1
 """Default limit of the cycle error, as a share of the larger side: the distance that PCK@0.1 still accepts."""

@@ -18,7 +18,7 @@ from simsc.matcher.encoded import EncodedImage, Encoder, ImageLike, View, encode
 from simsc.matcher.flow import DenseFlow, dense_flow
 from simsc.matcher.pairing import PairScorer, check_query, find_points, to_cells
 from simsc.matcher.results import MatchResult
-from simsc.matching.localize import LOCALIZERS
+from simsc.matching import LOCALIZERS
 from simsc.models.model import SimSC
 from simsc.models.trained import Trained
 

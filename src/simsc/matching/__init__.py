@@ -1,24 +1,17 @@
-"""Matching: pure functions from feature maps to score maps to corresponding points."""
+"""Matching: pure functions from feature maps to score maps to corresponding points. Importing this imports no torch."""
 
-from simsc.matching.confidence import cycle_confidence, cycle_error, peak_probability
-from simsc.matching.dense import DenseMatch, cycle_map, dense_match
-from simsc.matching.features import Features
-from simsc.matching.localize import LOCALIZERS, localize
-from simsc.matching.scores import query_scorer, query_scores, sample_map
-from simsc.matching.shared import shared_scores
+from __future__ import annotations
 
-__all__ = [
-    "LOCALIZERS",
-    "DenseMatch",
-    "Features",
-    "cycle_confidence",
-    "cycle_error",
-    "cycle_map",
-    "dense_match",
-    "localize",
-    "peak_probability",
-    "query_scorer",
-    "query_scores",
-    "sample_map",
-    "shared_scores",
-]
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from simsc.registry import Registry
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+LOCALIZERS: Registry[Callable[..., Tensor]] = Registry("localizer", "simsc.localizers")
+"""From scores ``(B, N, h, w)`` and the keyword ``beta`` (evaluation temperature) to points ``(B, N, 2)`` in cells."""
+
+for _name in ("kernel-soft-argmax", "argmax", "soft-argmax", "window-soft-argmax"):
+    LOCALIZERS.lazy(_name, f"simsc.matching.localize:{_name.replace('-', '_')}")

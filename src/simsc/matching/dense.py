@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 
 from simsc.coordinates import cell_grid
-from simsc.matching.confidence import cycle_error, peak_probability
 from simsc.matching.features import Features
-from simsc.matching.localize import localize
+from simsc.matching.localize import localize, peak_probability
 from simsc.matching.scores import ScoreMaps, query_scorer
 
 MAX_BYTES = 16 * 2**20
@@ -71,37 +70,6 @@ def dense_match(
         del scores  # before the next chunk's scores are made
     shape = grid.shape[1:3]
     return DenseMatch(torch.cat(found, dim=1).unflatten(1, shape), torch.cat(confidence, dim=1).unflatten(1, shape))
-
-
-@torch.no_grad()
-def cycle_map(
-    source: Features,
-    target: Features,
-    match: DenseMatch,
-    points: Tensor | None = None,
-    *,
-    score_maps: ScoreMaps | None = None,
-    localizer: str = "kernel-soft-argmax",
-    beta: float = 1.0,
-    max_bytes: int = MAX_BYTES,
-) -> Tensor:
-    """Forward-backward error ``(B, h, w)`` of a dense match, in cells of the source.
-
-    Args:
-        source, target, points: as given to :func:`dense_match`.
-        match: its result.
-        score_maps: scores in the other direction, of points in cells of the target over the source, for example
-            ``model.scorer(target, source)``.
-        localizer, beta, max_bytes: as in :func:`dense_match`.
-
-    >>> image = Features(torch.eye(6).reshape(1, 6, 2, 3), torch.full((1, 1, 1), 0.1), (32, 48))
-    >>> cycle_map(image, image, dense_match(image, image, localizer="argmax"), localizer="argmax").max()
-    tensor(0.)
-    """
-    back = dense_match(
-        target, source, match.points, score_maps=score_maps, localizer=localizer, beta=beta, max_bytes=max_bytes
-    )
-    return cycle_error(dense_points(source, points).to(back.points.dtype), back.points)
 
 
 def dense_points(source: Features, points: Tensor | None = None) -> Tensor:

@@ -1,4 +1,4 @@
-"""What the network says about a batch of images: feature maps and their temperatures."""
+"""What the network says about a batch of images: feature maps and their temperatures, and reading maps at points."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import math
 from dataclasses import dataclass, replace
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from simsc.coordinates import Size
+from simsc.coordinates import Size, aligns_corners, to_normalized
 from simsc.errors import ConfigError
 
 
@@ -81,6 +82,52 @@ class Features:
             image_size=items[0].image_size,
             layers=tuple(torch.cat(group) for group in zip(*(item.layers for item in items), strict=True)),
         )
+
+
+def sample_map(maps: Tensor, points: Tensor) -> Tensor:
+    """Bilinear samples ``(B, N, C)`` of maps ``(B, C, h, w)`` at points ``(B, N, 2)`` in cells.
+
+    Cells are cells in every convention of :mod:`simsc.coordinates`, so none is asked for.
+
+    >>> maps = torch.tensor([[[[0.0, 1.0, 2.0, 3.0]]]])
+    >>> sample_map(maps, torch.tensor([[[1.25, 0.0], [-0.4, 0.0]]])).flatten()
+    tensor([1.2500, 0.0000])
+    """
+    maps = at_least_float(maps)
+    grid = to_normalized(points.to(maps.dtype), (maps.shape[-2], maps.shape[-1]))
+    sampled = F.grid_sample(maps, grid[:, None], padding_mode="border", align_corners=aligns_corners("center"))
+    return sampled[:, :, 0].transpose(1, 2)
+
+
+def neighbours(points: Tensor, size: Size) -> tuple[Tensor, Tensor]:
+    """The four cells around each point and their bilinear weights, which sum to 1.
+
+    Points beyond the outermost cell centres take the nearest place inside.
+
+    Args:
+        points: ``(..., 2)`` xy in cells.
+        size: ``(h, w)`` of the map.
+
+    Returns:
+        ``(..., 4)`` indices into the flattened map, and ``(..., 4)`` weights.
+
+    >>> neighbours(torch.tensor([0.25, 1.0]), (3, 4))
+    (tensor([4, 5, 8, 9]), tensor([0.7500, 0.2500, 0.0000, 0.0000]))
+    """
+    limit = points.new_tensor([size[1] - 1, size[0] - 1])
+    inside = torch.minimum(points.clamp(min=0), limit)
+    low = inside.detach().floor()
+    fraction = inside - low
+    both = torch.stack([low, torch.minimum(low + 1, limit)], dim=-1).long()
+    shares = torch.stack([1 - fraction, fraction], dim=-1)
+    cells = both[..., 1, :, None] * size[1] + both[..., 0, None, :]
+    weights = shares[..., 1, :, None] * shares[..., 0, None, :]
+    return cells.flatten(-2), weights.flatten(-2)
+
+
+def at_least_float(tensor: Tensor) -> Tensor:
+    """Half precision to float32; float32 and float64 as they are."""
+    return tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor
 
 
 def _select(tensor: Tensor, index: Tensor | slice) -> Tensor:

@@ -1,4 +1,4 @@
-"""From a score map to one point: the localisers (Sec. 3.4 of the paper).
+"""From a score map to one point and how sure it is: the localisers (Sec. 3.4 of the paper).
 
 All take scores ``(B, N, h, w)`` and give points ``(B, N, 2)`` xy in cells. ``beta`` is an extra temperature for models
 that have not learned one (the paper's beta_eval); scores of SimSC are already scaled, so it is 1.
@@ -6,13 +6,11 @@ that have not learned one (the paper's beta_eval); scores of SimSC are already s
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
 
-from simsc.errors import ConfigError, unknown_name
-from simsc.matching.scores import at_least_float
+from simsc.matching import LOCALIZERS
+from simsc.matching.features import at_least_float
 
 KERNEL_SIGMA = 7.0
 WINDOW = 5
@@ -76,25 +74,20 @@ def window_soft_argmax(scores: Tensor, beta: float = 1.0, window: int = WINDOW) 
     return _expectation((scores / beta).masked_fill(~near, float("-inf")))
 
 
-Localizer = Callable[..., Tensor]
-LOCALIZERS: dict[str, Localizer] = {
-    "kernel-soft-argmax": kernel_soft_argmax,
-    "argmax": argmax,
-    "soft-argmax": soft_argmax,
-    "window-soft-argmax": window_soft_argmax,
-}
-
-
 def localize(scores: Tensor, method: str = "kernel-soft-argmax", beta: float = 1.0) -> Tensor:
-    """Points ``(B, N, 2)`` in cells by the localiser of that name, one of ``LOCALIZERS``."""
-    return find_localizer(method)(scores, beta=beta)
+    """Points ``(B, N, 2)`` in cells by the localiser of that name, one of :data:`simsc.matching.LOCALIZERS`."""
+    return LOCALIZERS[method](scores, beta=beta)
 
 
-def find_localizer(name: str) -> Localizer:
-    """The localiser of that name; an unknown one is refused with the allowed names."""
-    if name not in LOCALIZERS:
-        raise ConfigError(unknown_name("localizer", name, LOCALIZERS))
-    return LOCALIZERS[name]
+def peak_probability(scores: Tensor, beta: float = 1.0) -> Tensor:
+    """Highest probability of the softmax of each score map ``(B, N, h, w)``: ``(B, N)`` in ``[1 / (hw), 1]``.
+
+    >>> peak_probability(torch.zeros(1, 1, 2, 2)).item()
+    0.25
+    """
+    logits = at_least_float(scores).flatten(2) / beta
+    # The peak itself is exp(0): subtracting it first keeps the bounds exact however large the scores are.
+    return torch.exp(logits - logits.amax(dim=2, keepdim=True)).sum(dim=2).reciprocal()
 
 
 def _expectation(logits: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 Bilinear interpolation is linear, so interpolating the full score tensor at a query point equals the product of the
 *interpolated source feature* with all target features. Sampling first costs ``n * C * hw`` instead of ``hw * C * hw``.
+Pairs that share images share what belongs to an image: :func:`shared_scores`.
 """
 
 from __future__ import annotations
@@ -14,9 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from simsc.coordinates import aligns_corners, to_normalized
 from simsc.errors import ConfigError, unknown_name
-from simsc.matching.bilinear import neighbours
+from simsc.matching.features import at_least_float, neighbours, sample_map
 
 EPS = 1e-6
 FEW = 4  # with so many times fewer queries than cells, only the cells around the queries are normalised
@@ -102,30 +102,47 @@ def feature_scores(queries: Tensor, target: Tensor, beta: Tensor | None = None, 
         return _products(queries.to(target.dtype), target, cell_divisor(target, beta, normalize))
 
 
-def sample_map(maps: Tensor, points: Tensor) -> Tensor:
-    """Bilinear samples ``(B, N, C)`` of maps ``(B, C, h, w)`` at points ``(B, N, 2)`` in cells.
+def shared_scores(
+    maps: Tensor,
+    source: Tensor,
+    target: Tensor,
+    points: Tensor,
+    beta: Tensor | None = None,
+    *,
+    normalize: bool = True,
+    query: QueryMode = "normalize-then-sample",
+) -> Tensor:
+    """Score maps ``(P, N, h, w)`` of P pairs among M images: :func:`query_scores` of each, sharing what they share.
 
-    Cells are cells in every convention of :mod:`simsc.coordinates`, so none is asked for.
+    No feature map is copied: query features are read from all maps at once, and all queries over one target are one
+    matrix product.
 
-    >>> maps = torch.tensor([[[[0.0, 1.0, 2.0, 3.0]]]])
-    >>> sample_map(maps, torch.tensor([[[1.25, 0.0], [-0.4, 0.0]]])).flatten()
-    tensor([1.2500, 0.0000])
+    Args:
+        maps: ``(M, C, h, w)`` un-normalised features of the images.
+        source, target: ``(P,)`` index of each pair's images.
+        points: ``(P, N, 2)`` xy queries in cells of the source map.
+        beta: ``(M, 1, 1)`` or ``(M, h, w)`` temperatures; ``None`` means 1.
+        normalize, query: see :func:`simsc.matching.query_scores`.
+
+    >>> maps = torch.eye(4).reshape(1, 4, 2, 2).repeat(3, 1, 1, 1)
+    >>> pairs = torch.tensor([0, 1, 2]), torch.tensor([1, 0, 0])
+    >>> shared_scores(maps, *pairs, torch.zeros(3, 5, 2)).shape
+    torch.Size([3, 5, 2, 2])
     """
     maps = at_least_float(maps)
-    grid = to_normalized(points.to(maps.dtype), (maps.shape[-2], maps.shape[-1]))
-    sampled = F.grid_sample(maps, grid[:, None], padding_mode="border", align_corners=aligns_corners("center"))
-    return sampled[:, :, 0].transpose(1, 2)
+    with torch.autocast(device_type=maps.device.type, enabled=False):
+        scale = cell_divisor(maps, beta, normalize)
+        queries = _shared_queries(maps, source, points, scale, beta, normalize and query == "sample-then-normalize")
+        slots, place = _slots(target, len(maps))
+        gathered = queries[slots].flatten(1, 2)  # (M, pairs of a target * N, C)
+        products = gathered @ maps.flatten(2) / scale.flatten(1)[:, None]
+        return products.unflatten(1, (-1, points.shape[1])).flatten(0, 1)[place].unflatten(2, maps.shape[-2:])
 
 
 def unit_features(maps: Tensor, beta: Tensor | None = None, normalize: bool = True) -> Tensor:
     """The whole map ``(B, C, h, w)`` normalised over channels and divided by its temperature."""
     maps = at_least_float(maps)
     return maps / cell_divisor(maps, beta, normalize)[:, None]
-
-
-def at_least_float(tensor: Tensor) -> Tensor:
-    """Half precision to float32; float32 and float64 as they are."""
-    return tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor
 
 
 def _reader(source: Tensor, beta: Tensor | None, normalize: bool, query: str) -> Callable[[Tensor], Tensor]:
@@ -207,6 +224,45 @@ def _norms(maps: Tensor) -> Tensor:
     for block in maps.split(64, dim=1):
         squares += block.square().sum(dim=1)
     return squares.sqrt_()
+
+
+def _shared_queries(
+    maps: Tensor, source: Tensor, points: Tensor, scale: Tensor, beta: Tensor | None, sample_first: bool
+) -> Tensor:
+    """Features ``(P, N, C)`` at the points, normalised and divided by the temperature."""
+    size = (maps.shape[-2], maps.shape[-1])
+    cells, weights = neighbours(at_least_float(points), size)
+    index = cells + source[:, None, None] * (size[0] * size[1])
+    rows = maps.flatten(2).transpose(1, 2).flatten(0, 1)
+    around = rows.index_select(0, index.flatten()).view(*index.shape, rows.shape[1])
+    weights = weights.to(maps.dtype)
+    if not sample_first:
+        return _weighted_sum(weights / scale.flatten()[index], around)
+    sampled = F.normalize(_weighted_sum(weights, around), dim=-1, eps=EPS)
+    if beta is None:
+        return sampled
+    return sampled / (weights * beta.to(maps).expand(-1, *size).flatten()[index]).sum(dim=-1, keepdim=True)
+
+
+def _weighted_sum(weights: Tensor, features: Tensor) -> Tensor:
+    """``(P, N, 4)`` and ``(P, N, 4, C)`` -> ``(P, N, C)``."""
+    return (weights[:, :, None] @ features)[:, :, 0]
+
+
+def _slots(target: Tensor, images: int) -> tuple[Tensor, Tensor]:
+    """Pairs by target ``(M, K)``, filled up with pair 0, and the place ``(P,)`` of each pair in that flattened table.
+
+    >>> _slots(torch.tensor([1, 0, 1]), 2)
+    (tensor([[1, 0],
+            [0, 2]]), tensor([2, 0, 3]))
+    """
+    same = target[:, None] == target
+    rank = same.tril(-1).sum(dim=1)  # how many earlier pairs have the same target
+    width = int(rank.max()) + 1
+    place = target * width + rank
+    slots = target.new_zeros(images * width)
+    slots[place] = torch.arange(len(target), device=target.device)
+    return slots.view(images, width), place
 
 
 def _check_maps(source: Tensor, target: Tensor, query: str) -> None:

@@ -1,19 +1,18 @@
-"""The SimSC model: backbone + temperature (+ optional head), split into a frozen trunk and a trainable tail."""
+"""The SimSC model: backbone, temperature and head, split into a frozen trunk and a trainable tail."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
 
 from simsc.coordinates import Convention, Size, check_convention, resize_points
-from simsc.errors import ConfigError
 from simsc.matching.features import Features
-from simsc.matching.scores import QueryMode, ScoreMaps, feature_scores, query_features, query_scorer
-from simsc.matching.shared import shared_scores
+from simsc.matching.scores import QueryMode, ScoreMaps
 from simsc.models.backbone import Backbone
 from simsc.models.heads import build_head
+from simsc.models.heads.base import Asked
 from simsc.models.temperature import build_temperature
 from simsc.models.trainable import paper_rates, tail_blocks
 
@@ -22,7 +21,7 @@ State = tuple[Tensor, ...]
 
 
 class SimSC(nn.Module):
-    """Feature backbone with temperature learning and no matching head.
+    """Feature backbone with temperature learning, and by default no more than that for a head.
 
     Args:
         backbone: see :func:`simsc.models.build_backbone`.
@@ -33,7 +32,7 @@ class SimSC(nn.Module):
         query: how features are read at query points, see :func:`simsc.matching.query_scores`.
         convention: how pixels and cells relate, see :mod:`simsc.coordinates`.
         freeze_batchnorm: keep BatchNorm's running statistics while training.
-        head: ``none``, or a matching head of :mod:`simsc.models.heads`.
+        head: ``none`` for the plain one, or another of :data:`simsc.models.heads.HEADS`.
     """
 
     def __init__(
@@ -50,8 +49,6 @@ class SimSC(nn.Module):
     ) -> None:
         super().__init__()
         check_convention(convention)
-        if head != "none" and not normalize:
-            raise ConfigError(f"head '{head}' works on normalised features; normalize = false needs head = none")
         self.backbone = backbone
         self.temperature = build_temperature(temperature, backbone.channels)
         self.temperature_name = temperature
@@ -59,7 +56,7 @@ class SimSC(nn.Module):
         self.freeze_batchnorm = freeze_batchnorm
         self.head_name = head
         self.prepared = False  # for inference, see simsc.models.inference: no longer to be trained or saved
-        self.head = build_head(head, backbone)
+        self.head = build_head(head, backbone, normalize=normalize, query=query)
         self.set_trainable(trainable)
 
     def set_trainable(self, trainable: str) -> None:
@@ -110,7 +107,7 @@ class SimSC(nn.Module):
         current, more = self._walk(current, start, self.backbone.num_blocks, image_size, after=done)
         maps = self.backbone.to_map(current, image_size, final=True)
         features = Features(maps, self.temperature(maps), image_size, (*layers, *more))
-        return features if self.head is None else self.head.prepare(features)
+        return self.head.prepare(features)
 
     def encode(self, images: Tensor) -> Features:
         """Features of images ``(B, 3, H, W)`` in [0, 1]."""
@@ -120,40 +117,22 @@ class SimSC(nn.Module):
 
     def score_maps(self, source: Features, target: Features, points: Tensor) -> Tensor:
         """Score maps ``(B, N, h, w)`` over the targets of points ``(B, N, 2)`` in pixels of the sources' input."""
-        cells = resize_points(points, source.image_size, source.map_size, self.convention)
-        return self.scorer(source, target)(cells)
+        return self.scorer(source, target)(self._cells(source, points))
+
+    def scorer(self, source: Features, target: Features) -> ScoreMaps:
+        """Score maps as a function of points ``(B, N, 2)`` in cells of the source, to ask many times."""
+        return self.head.scorer(source, target)
 
     def pair_scores(self, images: Features, source: Tensor, target: Tensor, points: Tensor) -> Tensor:
         """Score maps ``(P, N, h, w)`` of pairs of ``images``: :meth:`score_maps` of each, sharing what they share.
 
         ``source`` and ``target`` are the index ``(P,)`` of each pair's images, ``points`` ``(P, N, 2)`` in pixels.
         """
-        if self.head is not None:
-            return self.score_maps(images.select(source), images.select(target), points)
-        cells = resize_points(points, images.image_size, images.map_size, self.convention)
-        return shared_scores(
-            images.maps, source, target, cells, images.beta, normalize=self.normalize, query=self.query
-        )
+        return self.head.score_pairs(images, source, target, self._cells(images, points))
 
-    def scorer(self, source: Features, target: Features) -> ScoreMaps:
-        """Score maps as a function of points ``(B, N, 2)`` in cells of the source, for :func:`dense_match`.
-
-        What does not depend on the points is done once: the features' norms, or the whole head.
-        """
-        if self.head is not None:
-            return self.head.refine(source, target).score_maps
-        return query_scorer(
-            source.maps, target.maps, source.beta, target.beta, normalize=self.normalize, query=self.query
-        )
-
-    def query_features(self, source: Features, points: Tensor) -> Tensor:
-        """Features ``(B, N, C)`` of query points ``(B, N, 2)`` in pixels of the sources' input."""
-        cells = resize_points(points, source.image_size, source.map_size, self.convention)
-        return query_features(source.maps, cells, source.beta, self.normalize, self.query)
-
-    def score_queries(self, queries: Tensor, target: Features) -> Tensor:
-        """Score maps ``(1, N, h, w)`` of query features ``(1, N, C)``, of any number of sources, over one target."""
-        return feature_scores(queries, target.maps, target.beta, normalize=self.normalize)
+    def read(self, source: Features, points: Sequence[Tensor]) -> list[Asked]:
+        """Several lists of points ``(n_i, 2)`` in pixels of one source's input, for :meth:`Head.score` over targets."""
+        return self.head.read(source, [self._cells(source, each) for each in points])
 
     def tail_parameters(self) -> Iterator[nn.Parameter]:
         """Parameters of the backbone that learn."""
@@ -177,7 +156,7 @@ class SimSC(nn.Module):
             },
             {
                 "name": "head",
-                "params": list(self.head.parameters()) if self.head is not None else [],
+                "params": list(self.head.parameters()),
                 "lr": _first(head_rate, paper["head"]),
             },
         ]
@@ -193,14 +172,14 @@ class SimSC(nn.Module):
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Run blocks ``start`` to ``stop - 1``, collecting the maps of layers in ``(after, stop]`` the head wants."""
         maps = []
-        for layer in sorted(layer for layer in self._wanted_layers if after < layer <= stop):
+        for layer in sorted(layer for layer in self.head.layers if after < layer <= stop):
             state, start = self.backbone.run_blocks(state, start, layer, size), layer
             maps.append(self.backbone.to_map(state, size, final=layer == self.backbone.num_blocks))
         return self.backbone.run_blocks(state, start, stop, size), tuple(maps)
 
-    @property
-    def _wanted_layers(self) -> tuple[int, ...]:
-        return () if self.head is None else self.head.layers
+    def _cells(self, source: Features, points: Tensor) -> Tensor:
+        """Pixels ``(..., 2)`` of the input in cells of the map."""
+        return resize_points(points, source.image_size, source.map_size, self.convention)
 
 
 def _size(images: Tensor) -> Size:

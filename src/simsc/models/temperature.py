@@ -6,16 +6,18 @@ temperature of a pair is the product of its two. Features are detached: g never 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
-from simsc.errors import ConfigError, unknown_name
-from simsc.matching.scores import at_least_float
+from simsc.errors import ConfigError
+from simsc.matching.features import at_least_float
+from simsc.registry import Registry
 
 FLOOR = 1e-4  # keeps log(beta) and division finite whatever the optimiser does
 PRETRAINED_TEMPERATURE = 0.03
 """Effective temperature for features that have not learned one; the paper's models settle close to it."""
-NAMES = ("mlp", "single", "fixed:<effective temperature>", "per-pixel")
 
 
 class MLPTemperature(nn.Module):
@@ -74,6 +76,15 @@ class FixedTemperature(nn.Module):
         return self.beta.expand(features.shape[0], 1, 1)
 
 
+TEMPERATURES: Registry[Callable[[int], nn.Module]] = Registry("temperature")
+"""From the number of channels to a module; ``fixed`` also takes its number, as in ``fixed:0.03``."""
+
+TEMPERATURES.add("mlp", MLPTemperature)
+TEMPERATURES.add("single", lambda channels: SingleTemperature())  # noqa: ARG005
+TEMPERATURES.add("fixed", lambda channels: FixedTemperature())  # noqa: ARG005
+TEMPERATURES.add("per-pixel", PerPixelTemperature)
+
+
 def build_temperature(name: str, channels: int) -> nn.Module:
     """The temperature module of that name.
 
@@ -81,11 +92,7 @@ def build_temperature(name: str, channels: int) -> nn.Module:
     tensor([0.2000, 0.2000])
     """
     kind, effective = check_temperature(name)
-    if kind == "fixed":
-        return FixedTemperature(effective)
-    if kind == "single":
-        return SingleTemperature()
-    return MLPTemperature(channels) if kind == "mlp" else PerPixelTemperature(channels)
+    return FixedTemperature(effective) if kind == "fixed" else TEMPERATURES[kind](channels)
 
 
 def check_temperature(name: str) -> tuple[str, float]:
@@ -97,9 +104,8 @@ def check_temperature(name: str) -> tuple[str, float]:
     kind, _, argument = name.partition(":")
     if kind == "fixed":
         return kind, _positive(argument or "1", name)
-    if argument or kind not in ("mlp", "single", "per-pixel"):
-        raise ConfigError(unknown_name("temperature", name, NAMES))
-    return kind, 1.0
+    _ = TEMPERATURES[name]
+    return name, 1.0
 
 
 def learns(name: str) -> bool:

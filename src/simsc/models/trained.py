@@ -19,7 +19,6 @@ from simsc.models.backbone import build_backbone
 from simsc.models.card import HEAD_MARK, Card, Design, find_model, split_head
 from simsc.models.inference import prepare_for_inference
 from simsc.models.model import SimSC
-from simsc.models.temperature import PRETRAINED_TEMPERATURE
 from simsc.models.weights import modern_names
 
 
@@ -196,10 +195,8 @@ def _check_kinship(models: Sequence[Trained]) -> None:
 
 
 def _pretrained(backbone: str, head: str) -> Trained:
-    design = Design(backbone, f"fixed:{PRETRAINED_TEMPERATURE}", "none", head)
-    network = build_model(design)
-    if network.head is not None:
-        network.set_temperature(f"fixed:{network.head.usual_temperature}")
+    network = build_model(Design(backbone, "fixed:1", "none", head))
+    network.set_temperature(f"fixed:{network.head.usual_temperature}")
     return replace(Trained.of(network.eval()), name=backbone if head == "none" else f"{backbone}{HEAD_MARK}{head}")
 
 

@@ -221,7 +221,7 @@ def _choices() -> dict[str, Sequence[str]]:
 def _check_names(config: Config) -> None:
     """Refuse misspelt names of what is looked up elsewhere, each with the sentence of its own registry."""
     from simsc.data.mixing import parse_hold_out, parse_sources
-    from simsc.matching.localize import find_localizer
+    from simsc.matching import LOCALIZERS
     from simsc.models.heads import parse_head
     from simsc.models.specs import HUB_PREFIX, find_backbone
     from simsc.models.temperature import check_temperature
@@ -232,7 +232,7 @@ def _check_names(config: Config) -> None:
     check_temperature(config.temperature)
     check_trainable(config.trainable)
     parse_head(config.head)
-    find_localizer(config.localizer)
+    _ = LOCALIZERS[config.localizer]
     parse_sources(config.data)
     parse_hold_out(config.hold_out)
 

@@ -9,7 +9,7 @@ import torch
 
 from simsc.coordinates import Size
 from simsc.matching.features import Features
-from simsc.models.heads import Head
+from simsc.models.heads.base import Head
 
 
 def random_features(head: Head, size: Size, seed: int = 0, batch: int = 2, beta: float = 0.5) -> Features:

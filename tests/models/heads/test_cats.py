@@ -6,9 +6,8 @@ import pytest
 import torch
 
 from simsc.errors import ConfigError
-from simsc.models.heads.attention import LevelBlock, SelfAttention
-from simsc.models.heads.cats import CATs, level_scores, resize_tensor
-from simsc.models.heads.refined import score_tensor
+from simsc.models.heads.base import score_tensor
+from simsc.models.heads.cats import CATs, LevelBlock, SelfAttention, level_scores, resize_tensor
 
 
 def small(backbone, **options) -> CATs:
@@ -19,7 +18,7 @@ def test_an_untrained_head_gives_the_mean_of_the_levels(tiny, features):
     head = small(tiny("resnet"))
     a, b = features(head, (3, 5), seed=1), features(head, (4, 2), seed=2)
     expected = level_scores(a, b).mean(dim=1) / 0.25
-    torch.testing.assert_close(head.refine(a, b).tensor, expected)
+    torch.testing.assert_close(head.scorer(a, b).tensor, expected)
 
 
 def test_a_level_of_the_maps_size_is_compared_as_it_is(tiny, features):

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from simsc.models.heads.conv4d import Conv4d, conv4d, rows_per_group
+from simsc.models.heads.ncnet import Conv4d, conv4d, rows_per_group
 
 
 def naive_conv4d(inputs: Tensor, weight: Tensor, bias: Tensor) -> Tensor:

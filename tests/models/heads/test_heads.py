@@ -9,11 +9,13 @@ import torch
 
 from simsc.errors import ConfigError
 from simsc.losses import gaussian_cross_entropy
-from simsc.models.heads import HEADS, build_head, head_cost, head_options
-from simsc.models.heads.levels import resize_map
+from simsc.matching.features import Features
+from simsc.models.heads import HEADS, build_head, head_options
+from simsc.models.heads.base import resize_map
+from simsc.models.heads.cost import head_cost
 from simsc.models.model import SimSC
 
-NAMES = ["sfnet:kernel=3", "ncnet:channels=2-1", "cats:grid=4,appearance=8,heads=2", "hpf", "scot"]
+NAMES = ["none", "sfnet:kernel=3", "ncnet:channels=2-1", "cats:grid=4,appearance=8,heads=2", "hpf", "scot"]
 
 
 @pytest.fixture(params=NAMES)
@@ -63,11 +65,32 @@ def test_each_pair_of_a_batch_is_on_its_own(head, features):
     torch.testing.assert_close(whole[second], alone)
 
 
-def test_refined_once_answers_like_score_maps(head, features):
-    source, target = features(head, (3, 5), 1), features(head, (4, 2), 2)
-    refined = head.refine(head.prepare(source), head.prepare(target))
+def test_every_way_through_the_door_leads_to_the_same_scores(head, features):
+    source, target = (head.prepare(features(head, size, seed)) for size, seed in (((3, 5), 1), ((4, 2), 2)))
+    scorer = head.scorer(source, target)
     for count in (1, 7):
-        torch.testing.assert_close(refined.score_maps(points(count)), head.score_maps(source, target, points(count)))
+        cells = points(count)
+        each = [
+            head.scorer(source.select(slice(i, i + 1)), target.select(slice(i, i + 1)))(cells[i : i + 1])
+            for i in (0, 1)
+        ]
+        torch.testing.assert_close(scorer(cells), torch.cat(each))
+    one, other = (features(head, (3, 5), seed).select(slice(0, 1)) for seed in (1, 2))
+    images = Features.stack([head.prepare(one), head.prepare(other)])
+    first, second = images.select(slice(0, 1)), images.select(slice(1, 2))
+    lists = [points(3)[0], points(2)[1]]
+    expected = torch.cat([head.scorer(first, second)(cells[None]) for cells in lists], dim=1)
+    asked = head.read(first, lists)
+    assert [len(each.cells) for each in asked] == [3, 2]
+    assert all((each.features is not None) == head.compares_features for each in asked)
+    torch.testing.assert_close(head.score(asked, second), expected)
+    index = torch.tensor([0, 1, 0]), torch.tensor([1, 0, 1])
+    cells = torch.stack([points()[0], points()[1], points()[1]])
+    pairs = [
+        head.scorer(images.select(a[None]), images.select(b[None]))(c[None])
+        for a, b, c in zip(*index, cells, strict=True)
+    ]
+    torch.testing.assert_close(head.score_pairs(images, *index, cells), torch.cat(pairs))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -130,16 +153,29 @@ def test_cost_of_a_convolution_in_closed_form(tiny):
     assert cost["parameters"] == 2 * 9 * 64 * 4 + 2 * 4 + 64
 
 
-def test_no_head_costs_nothing():
-    assert head_cost(None, (16, 16)) == {"parameters": 0, "flops": 0, "memory_bytes": 0}
+def test_the_plain_head_costs_one_product(tiny):
+    cost = head_cost(build_head("none", tiny("resnet")), (4, 4))
+    assert cost["flops"] == 2 * 64 * 4 + 2 * 64 * 16
+    assert cost["parameters"] == 0
+
+
+def test_only_the_plain_head_compares_features_that_are_not_normalised(tiny, features):
+    backbone = tiny("resnet")
+    head = build_head("none", backbone, normalize=False)
+    image = features(head, (3, 5), 1)
+    cells = torch.tensor([[[1.0, 2.0]]] * 2).double()
+    products = torch.einsum("bc,bchw->bhw", image.maps[:, :, 2, 1], image.maps) / image.beta**2
+    torch.testing.assert_close(head.score_maps(image, image, cells)[:, 0], products)
+    with pytest.raises(ConfigError, match="normalize = false needs head = none"):
+        build_head("sfnet", backbone, normalize=False)
 
 
 def test_options_reach_the_head(tiny):
     head = build_head("cats:layers=4-2,grid=4,appearance=8,heads=2", tiny("resnet"))
     assert head.layers == (2, 4)
     assert head.grid == 4
-    assert build_head("none", tiny("resnet")) is None
-    assert set(HEADS) == {"sfnet", "ncnet", "cats", "hpf", "scot"}
+    assert list(HEADS) == ["none", "sfnet", "ncnet", "cats", "hpf", "scot"]
+    assert head_options("none") == {}
     assert head_options("sfnet") == {"kernel": 5, "hidden": 0}
 
 
@@ -147,7 +183,7 @@ def test_options_reach_the_head(tiny):
     ("name", "message"),
     [
         ("ncent", "did you mean 'ncnet'"),
-        ("none:kernel=3", "unknown head"),
+        ("none:kernel=3", "unknown option of head 'none'"),
         ("ncnet:kernal=3", "did you mean 'kernel'"),
         ("ncnet:kernel=big", "expected a whole number"),
         ("ncnet:channels=3-x", "whole numbers joined by hyphens"),

@@ -19,10 +19,8 @@ GUIDE = Path(__file__).parents[3] / "docs" / "heads.md"
 def example() -> Iterator[str]:
     """The guide's only block of Python; what it registers is forgotten afterwards."""
     (code,) = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), flags=re.DOTALL)
-    before = dict(HEADS)
     yield code
-    HEADS.clear()
-    HEADS.update(before)
+    HEADS._items.pop("neighbourhood", None)
 
 
 def test_the_example_is_a_head_like_any_other(tiny, example):
@@ -35,7 +33,7 @@ def test_the_example_is_a_head_like_any_other(tiny, example):
     assert head_options("neighbourhood") == {"window": 3, "weight": 0.5}
 
 
-@pytest.mark.parametrize("name", list(HEADS))
+@pytest.mark.parametrize("name", [name for name in HEADS if name != "none"])
 def test_the_guide_names_every_option(name):
     options = GUIDE.read_text(encoding="utf-8").split("options (default)")[1]
     row = next(line for line in options.splitlines() if line.startswith(f"| `{name}` |"))

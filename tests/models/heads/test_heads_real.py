@@ -8,9 +8,9 @@ import torch
 from simsc.coordinates import resize_points
 from simsc.data.sources import load_pairs
 from simsc.errors import SimscError
-from simsc.evaluation.pck import pck
+from simsc.evaluation.pck import correct_points, pck
 from simsc.images import resize_image
-from simsc.matching import localize
+from simsc.matching.localize import localize
 from simsc.models.backbone import build_backbone
 from simsc.models.model import SimSC
 
@@ -26,7 +26,8 @@ def mean_pck(model: SimSC, pairs: list) -> float:
         truth = resize_points(torch.as_tensor(pair.target_points).float(), pair.target.size, SIZE)[None]
         scores = model.score_maps(image.select(slice(0, 1)), image.select(slice(1, 2)), query)
         found = resize_points(localize(scores), image.map_size, SIZE)
-        rates.append(pck(found, truth, torch.ones(truth.shape[:2], dtype=torch.bool), torch.tensor([256.0]), [0.1]))
+        mask = torch.ones(truth.shape[:2], dtype=torch.bool)
+        rates.append(pck(correct_points(found, truth, mask, torch.tensor([256.0]), [0.1]), mask))
     return torch.cat(rates).mean().item()
 
 

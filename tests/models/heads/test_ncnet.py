@@ -56,7 +56,7 @@ def test_mutual_matching_gradients():
 def test_swapping_the_images_transposes_the_refined_scores(tiny, features):
     head = NCNet(tiny("resnet"), channels=(3, 1)).double()
     a, b = features(head, (3, 4), seed=1), features(head, (5, 2), seed=2)
-    forward, backward = head.refine(a, b).tensor, head.refine(b, a).tensor
+    forward, backward = head.scorer(a, b).tensor, head.scorer(b, a).tensor
     torch.testing.assert_close(forward, backward.permute(0, 3, 4, 1, 2))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from simsc.matching import query_scores
+from simsc.matching.scores import query_scores
 from simsc.models import SimSC
 from simsc.models.heads.sfnet import SFNet
 

@@ -8,10 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simsc.errors import ConfigError
-from simsc.models.heads.hough import hough_matching, hough_votes, smooth
-from simsc.models.heads.hpf import HPF, relative_to_best
-from simsc.models.heads.scot import SCOT
-from simsc.models.heads.transport import sinkhorn
+from simsc.models.heads.hpf import HPF, hough_matching, hough_votes, relative_to_best, smooth
+from simsc.models.heads.scot import SCOT, sinkhorn
 
 
 def test_votes_of_a_translation_fall_into_one_bin():
@@ -86,14 +84,14 @@ def test_transport_gradients():
 def test_an_image_matches_itself_in_place(tiny, features, kind):
     head = kind(tiny("resnet"), layers=(2, 3))
     image = features(head, (4, 6))
-    best = head.refine(image, image).tensor.flatten(3).argmax(dim=3)
+    best = head.scorer(image, image).tensor.flatten(3).argmax(dim=3)
     assert torch.equal(best[0], torch.arange(24).reshape(4, 6))
 
 
 @pytest.mark.parametrize("kind", [HPF, SCOT])
 def test_scores_are_relative_to_the_best_and_divided_by_the_temperature(tiny, features, kind):
     head = kind(tiny("resnet"))
-    scores = head.refine(features(head, (3, 4), 1), features(head, (2, 5), 2)).tensor
+    scores = head.scorer(features(head, (3, 4), 1), features(head, (2, 5), 2)).tensor
     torch.testing.assert_close(scores.amax(dim=(3, 4)), torch.full((2, 3, 4), 4.0, dtype=torch.float64))
     assert (scores >= 0).all()
     assert not list(head.parameters())

@@ -27,10 +27,8 @@ class HeadCost(TypedDict):
     memory_bytes: int
 
 
-def head_cost(head: Head | None, map_size: Size) -> HeadCost:
-    """Measure a head on one pair of feature maps of ``map_size``; ``None``, the head ``none``, costs nothing."""
-    if head is None:
-        return HeadCost(parameters=0, flops=0, memory_bytes=0)
+def head_cost(head: Head, map_size: Size) -> HeadCost:
+    """Measure a head on one pair of feature maps of ``map_size`` and one query."""
     parameters = sum(parameter.numel() for parameter in head.parameters())
     was_training = head.training
     head.eval()  # a measurement must not move running statistics

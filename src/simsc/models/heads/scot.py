@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
+import torch
 from torch import Tensor
 
 from simsc.errors import ConfigError
 from simsc.models.backbone import Backbone
 from simsc.models.heads.hpf import HPF
-from simsc.models.heads.transport import sinkhorn
 
 
 class SCOT(HPF):
@@ -43,3 +45,28 @@ class SCOT(HPF):
         cost = 1 - similarity.flatten(3).flatten(1, 2)
         plan = sinkhorn(cost, self.epsilon, self.iterations) * cost.shape[1]
         return plan.unflatten(2, sizes[2:]).unflatten(1, sizes[:2])
+
+
+def sinkhorn(cost: Tensor, epsilon: float, iterations: int) -> Tensor:
+    """Entropic optimal transport: the plan ``(B, n, m)`` between uniform marginals for a cost ``(B, n, m)``.
+
+    Rows sum to ``1 / n`` once converged, columns to ``1 / m`` always (they are scaled last). Logarithms keep it
+    finite for any ``epsilon > 0``.
+
+    Args:
+        cost: price of moving mass from i to j.
+        epsilon: weight of the entropy; the smaller, the sharper the plan.
+        iterations: how often rows and columns are scaled.
+
+    >>> cost = torch.tensor([[[0.0, 1.0], [1.0, 0.0]]])
+    >>> (sinkhorn(cost, epsilon=0.05, iterations=20) * 2).round()
+    tensor([[[1., 0.],
+             [0., 1.]]])
+    """
+    rows, columns = cost.shape[1:]
+    logits = -cost / epsilon
+    column_potential = logits.new_zeros(cost.shape[0], 1, columns)
+    for _ in range(iterations):
+        row_potential = -math.log(rows) - torch.logsumexp(logits + column_potential, dim=2, keepdim=True)
+        column_potential = -math.log(columns) - torch.logsumexp(logits + row_potential, dim=1, keepdim=True)
+    return torch.exp(logits + row_potential + column_potential)

@@ -9,12 +9,11 @@ from torch import Tensor, nn
 from simsc.errors import ConfigError
 from simsc.matching.features import Features
 from simsc.models.backbone import Backbone
-from simsc.models.heads.base import Head
-from simsc.models.heads.refined import RefinedFeatures
+from simsc.models.heads.plain import Plain
 
 
-class SFNet(Head):
-    """Adds what two convolutions see around each cell to its feature.
+class SFNet(Plain):
+    """Adds what two convolutions see around each cell to its feature; scores are the adapted maps' cosine similarities.
 
     Args:
         backbone: its last map is used.
@@ -41,10 +40,6 @@ class SFNet(Head):
     def prepare(self, features: Features) -> Features:
         """The map adapted by the convolutions; the temperature stays that of the backbone's map."""
         return replace(features, maps=self.adapt(features.maps))
-
-    def refine(self, source: Features, target: Features) -> RefinedFeatures:
-        """Cosine similarity of the adapted maps."""
-        return RefinedFeatures(source, target)
 
     def adapt(self, maps: Tensor) -> Tensor:
         """Maps ``(B, C, h, w)`` to maps of the same shape."""
