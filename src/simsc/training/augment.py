@@ -1,4 +1,4 @@
-"""Optional augmentation: mirrored, cropped, zoomed and recoloured copies of images, with their points.
+"""Optional augmentation: mirrored, cropped, zoomed, turned and recoloured copies of images, with their points.
 
 In one epoch all pairs see the same copy of an image, or its mirror image, so that pairs of a batch share its forward
 pass as they do without augmentation; an image that an epoch shows again comes as another copy. With ``variants`` the
@@ -39,7 +39,7 @@ class Augmenter:
 
     Args:
         views: all images with points ``(n, 2)`` in them; every one of the points stays in the picture.
-        config: strengths of mirroring, cropping, zooming and recolouring, and the number of variants.
+        config: strengths of mirroring, cropping, zooming, turning and recolouring, and the number of variants.
     """
 
     def __init__(self, views: Iterable[tuple[ImageRef, np.ndarray]], config: Config) -> None:
@@ -90,8 +90,8 @@ class Augmenter:
         box = _crop_box(size, extent, self.config.crop, generator)
         if box != (0, 0, size[1], size[0]):
             ref = _derived(ref, f"crop{box}", partial(_cut, box=box), (box[3] - box[1], box[2] - box[0]))
-        zoom = random_zoom(ref.size, extent - box[:2], self.config.zoom, generator)
-        if self.config.zoom:
+        zoom = random_zoom(ref.size, extent - box[:2], self.config.zoom, generator, self.config.turn)
+        if self.config.zoom or self.config.turn:
             ref = _derived(ref, f"zoom{zoom.tag}", zoom.pixels)
         if self.config.colour:
             factors = 1 + self.config.colour * (2 * generator.random(3) - 1)

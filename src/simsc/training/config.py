@@ -61,6 +61,7 @@ class Config:
     colour: float = 0.0  # strength of brightness, contrast and saturation changes
     crop: float = 0.0  # largest share of each side that a random crop removes
     zoom: float = 0.0  # strength of random scaling: 0.5 is a factor between 1/1.5 and 1.5
+    turn: float = 0.0  # largest random turn, in degrees
     variants: int = 0  # augmented copies of each image to choose from, which can be cached; 0 = new ones each epoch
     both_directions: bool = False  # add the loss from target to source
 
@@ -145,7 +146,7 @@ class Config:
     @property
     def augments(self) -> bool:
         """Whether images change from epoch to epoch."""
-        return bool(self.flip or self.colour or self.crop or self.zoom)
+        return bool(self.flip or self.colour or self.crop or self.zoom or self.turn)
 
     @property
     def endless(self) -> bool:
@@ -177,6 +178,7 @@ _RANGES: dict[str, tuple[float, float]] = {
     "colour": (0, 1),
     "crop": (0, 0.9),
     "zoom": (0, 4),
+    "turn": (0, 180),
     "variants": (0, 1000),
     "region": (1, 99),
     "kernel": (2, 99),
