@@ -23,7 +23,7 @@ def test_matches_are_those_of_the_score_maps(head_model: SimSC, mosaic) -> None:
         source, target = (head_model.encode(resize_image(image, SIZE)[None]) for image in (first, second))
         query = torch.from_numpy(resize_points(POINTS, first.shape[:2], SIZE)).float()
         cells = localize(head_model.score_maps(source, target, query[None]))[0].double()
-    np.testing.assert_allclose(found.points, resize_points(cells, (8, 8), second.shape[:2]), atol=0.05)
+    np.testing.assert_allclose(found.points, resize_points(cells, target.map_size, second.shape[:2]), atol=0.05)
     assert ((found.confidence > 0) & (found.confidence <= 1)).all()
     np.testing.assert_allclose(found.heatmaps.sum(axis=(1, 2)), 1, rtol=1e-5)
     assert matcher.dense(first, second).points.shape == (*second.shape[:2], 2)
@@ -31,7 +31,8 @@ def test_matches_are_those_of_the_score_maps(head_model: SimSC, mosaic) -> None:
 
 def test_an_image_is_matched_with_itself(head_model: SimSC, mosaic) -> None:
     image = mosaic(8, 8)
-    centres = [(7.5, 7.5), (39.5, 23.5), (119.5, 71.5)]
+    cell = 128 / Matcher(head_model, size=SIZE[0], device="cpu").encode(image).features.map_size[0]
+    centres = np.array([(0, 0), (2, 1), (7, 4)]) * 16 + cell / 2 - 0.5
     for flip in (False, True):
         matcher = Matcher(head_model, size=SIZE[0], flip=flip, localizer="argmax", device="cpu")
         found = matcher.match(image, image, centres)

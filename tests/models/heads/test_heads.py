@@ -174,7 +174,7 @@ def test_options_reach_the_head(tiny):
     head = build_head("cats:layers=4-2,grid=4,appearance=8,heads=2", tiny("resnet"))
     assert head.layers == (2, 4)
     assert head.grid == 4
-    assert list(HEADS) == ["none", "sfnet", "ncnet", "cats", "hpf", "scot"]
+    assert list(HEADS) == ["none", "sfnet", "ncnet", "cats", "hpf", "scot", "upsampled"]
     assert head_options("none") == {}
     assert head_options("sfnet") == {"kernel": 5, "hidden": 0}
 

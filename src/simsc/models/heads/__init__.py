@@ -26,6 +26,7 @@ HEADS.lazy("ncnet", "simsc.models.heads.ncnet:NCNet")
 HEADS.lazy("cats", "simsc.models.heads.cats:CATs")
 HEADS.lazy("hpf", "simsc.models.heads.hpf:HPF")
 HEADS.lazy("scot", "simsc.models.heads.scot:SCOT")
+HEADS.lazy("upsampled", "simsc.models.heads.upsampled:Upsampled")
 
 _MODEL_OPTIONS = ("normalize", "query")
 """Options of the model that a head may take; they are no part of its name."""
