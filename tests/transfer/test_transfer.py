@@ -14,9 +14,8 @@ from PIL import Image
 from simsc.errors import ConfigError, DataError
 from simsc.matcher import Matcher
 from simsc.transfer import Instance, read_instances, transfer
-from simsc.transfer.formats import Labelled
-from simsc.transfer.instances import mask_to_runs, runs_to_mask
-from simsc.transfer.move import box_points, move_box
+from simsc.transfer.areas import AGREEMENT, box_iou, move_area, move_box
+from simsc.transfer.instances import Labelled, mask_to_runs, runs_to_mask
 from simsc.transfer.run import Journal, find_images
 
 SHIFT = (-48, -32)  # where a pixel of the source lies in the target, see `scene`
@@ -184,16 +183,64 @@ def test_targets_are_found_once_and_absence_is_named(scene):
 @given(st.floats(0.5, 2), st.floats(-5, 20), st.booleans())
 def test_a_box_follows_scale_shift_and_mirror_despite_stray_matches(scale, shift, mirrored):
     box = (20.0, 30.0, 60.0, 50.0)
-    start = box_points(box, (200, 200))
+    start = np.stack(np.meshgrid(np.linspace(20, 60, 7), np.linspace(30, 50, 7)), axis=-1).reshape(-1, 2)
     factor = np.array([-scale if mirrored else scale, scale])
     offset = np.array([150.0 if mirrored else shift + 10, shift])
-    end = (start + 0.5) * factor + offset - 0.5
+    end = start * factor + offset
     end[::5] = 0  # every fifth match is wrong
     edges = np.array([box[:2], box[2:]]) * factor + offset
     expected = np.concatenate([edges.min(axis=0), edges.max(axis=0)]).clip(0, 200)
-    np.testing.assert_allclose(move_box(box, start, end, (200, 200)), expected, atol=1e-6)
+    np.testing.assert_allclose(move_box(box, start, end, np.ones(49), (200, 200)), expected, atol=1e-6)
 
 
 @given(arrays.arrays(bool, arrays.array_shapes(min_dims=2, max_dims=2, max_side=6)))
 def test_run_lengths_keep_the_mask(mask):
     np.testing.assert_array_equal(runs_to_mask(mask_to_runs(mask)), mask)
+
+
+def test_an_annotated_target_keeps_its_own_labels(matcher, scene):
+    outcome = transfer(matcher, scene / "source.png", None, [scene / "source.png"], scene / "own.json")
+    (moved,) = outcome.images[0].found
+    assert {name: list(place) for name, place in moved.instance.keypoints.items()} == KEYPOINTS
+    assert moved.score == 1
+
+
+def test_of_several_sources_the_most_confident_wins_for_each_point(matcher, scene, mosaic):
+    """The second source shows only the ear's surroundings; the rest of it is of no use."""
+    blank = np.full((256, 256, 3), 128, np.uint8)
+    picture = mosaic(20, 20)[:256, :256]
+    left, right = blank.copy(), blank.copy()
+    left[:, :128], right[:, 128:] = picture[:, :128], picture[:, 128:]
+    (scene / "sources").mkdir()
+    for name, pixels in (("left", left), ("right", right)):
+        Image.fromarray(pixels).save(scene / "sources" / f"{name}.png")
+        (scene / "sources" / f"{name}.json").write_text(json.dumps({"category": "cat", "keypoints": KEYPOINTS}))
+    (scene / "photos" / "bad.jpg").unlink()
+    outcome = transfer(matcher, scene / "sources", None, [scene / "photos"], scene / "both.json")
+    (moved,) = outcome.images[0].found
+    expected = np.array(list(KEYPOINTS.values())) + SHIFT
+    np.testing.assert_allclose(list(moved.instance.keypoints.values()), expected, atol=0.5)
+
+
+def test_a_folder_without_labels_is_refused(matcher, scene):
+    with pytest.raises(DataError, match="none of its images has labels"):
+        transfer(matcher, scene / "photos", None, [scene / "photos"], scene / "o.json")
+
+
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_a_box_encloses_the_confident_part_of_a_flow(matcher, mosaic, mirrored):
+    picture = mosaic(20, 20)
+    target = picture[32:288, 48:304]
+    flow = matcher.dense(picture[:256, :256], target[:, ::-1].copy() if mirrored else target)
+    area = move_area(flow, tuple(map(float, BOX)), None)
+    expected = (128, 48, 208, 112) if mirrored else (48, 48, 128, 112)
+    assert box_iou(area.box, expected) > 0.75
+    assert area.confidence > 0.5
+
+
+def test_a_box_of_which_nothing_is_found_is_dropped(matcher, mosaic):
+    picture = mosaic(20, 20)[:256, :256]
+    flow = matcher.dense(picture, np.full((256, 256, 3), 255, np.uint8))
+    area = move_area(flow, tuple(map(float, BOX)), None)
+    assert area.box is None
+    assert area.confidence < AGREEMENT

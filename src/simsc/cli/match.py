@@ -1,9 +1,8 @@
-"""``simsc match``, ``warp`` and ``transfer``: points, pixels and labels of one image found in others."""
+"""``simsc match`` and ``warp``: points and pixels of one image found in another."""
 
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,13 +15,9 @@ if TYPE_CHECKING:
     import numpy as np
 
     from simsc.matcher import MatchResult
-    from simsc.transfer.run import Outcome
-
 
 UNMATCHED = 1
 """Exit code when a limit was asked for and some point does not pass it."""
-FAILED = 1
-"""Exit code when some images could not be labelled."""
 
 
 @command('simsc match one.png two.png --points "120,88;60,140" --picture matches.png')
@@ -145,63 +140,3 @@ def warp(
     if sheet:
         save_picture(draw_flow(first, second, flow.points, confidence=flow.confidence), sheet)
     typer.echo(f"{out}: {flow.cycle_mask.mean():.0%} of the target is cycle-consistent")
-
-
-@command("simsc transfer one.png photos --annotations one.json --out labels.json")
-def transfer(
-    source: Annotated[Path, typer.Argument(help="The labelled image.")],
-    targets: Annotated[list[Path], typer.Argument(help="Images, or folders of images.")],
-    annotations: Annotated[Path, typer.Option(help="Its labels: COCO, labelme or plain JSON.")],
-    out: Annotated[Path, typer.Option(help="COCO file to write, or folder of labelme files.")],
-    form: Annotated[str, typer.Option("--format", help="coco, or labelme (one file per image).")] = "coco",
-    min_confidence: Annotated[float | None, typer.Option(help="Key-points below this are left out.")] = None,
-    max_cycle: Annotated[
-        float | None, typer.Option(help="So are those whose match leads back further than so many source pixels.")
-    ] = None,
-    batch_size: Annotated[int, typer.Option(min=1, help="Images per forward pass.")] = 8,
-    model: Model = None,
-    size: Size = None,
-    keep_aspect: KeepAspect = False,
-    flip: Flip = False,
-    device: Device = "auto",
-    runtime: Runtime = "torch",
-    as_json: AsJson = False,
-) -> None:
-    """Propagate key-points, boxes and masks from one labelled image to many.
-
-    Interrupted, it goes on where it stopped. Exit code 0: all images done; 1: some failed; 2: an error.
-    """
-    from simsc.cli.views import progress_bar
-    from simsc.transfer.run import transfer as run
-
-    matcher = open_matcher(model, size, keep_aspect, flip, device, runtime)
-    settings = {"model": model, "size": size, "keep_aspect": keep_aspect, "flip": flip}
-    with progress_bar() as progress:
-        task = progress.add_task("images", total=None, note="")
-        outcome = run(
-            matcher,
-            source,
-            annotations,
-            targets,
-            out,
-            form=form,
-            min_confidence=min_confidence,
-            max_cycle=max_cycle,
-            batch_size=batch_size,
-            settings=settings,
-            progress=lambda done, total: progress.update(task, completed=done, total=total),
-        )
-    _report(outcome, out, as_json)
-    if outcome.failed:
-        raise typer.Exit(FAILED)
-
-
-def _report(outcome: Outcome, out: Path, as_json: bool) -> None:
-    if as_json:
-        facts = {"out": str(out), "done": outcome.done, "resumed": outcome.resumed, "failed": outcome.failed}
-        typer.echo(json.dumps(facts))
-        return
-    earlier = f", {outcome.resumed} of them by an earlier run" if outcome.resumed else ""
-    typer.echo(f"{out}: labels of {outcome.done} images{earlier}")
-    for reason in outcome.failed.values():
-        print(f"failed: {reason}", file=sys.stderr)

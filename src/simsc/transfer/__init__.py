@@ -1,7 +1,7 @@
-"""Labels of one image carried over to many: named key-points, boxes and masks."""
+"""Labels of a few images carried over to many: named key-points, boxes and masks."""
 
-from simsc.transfer.formats import read_instances
-from simsc.transfer.instances import Instance, Moved
+from simsc.transfer.instances import Category, Instance, Labelled, Moved
+from simsc.transfer.reading import read_instances
 from simsc.transfer.run import transfer
 
-__all__ = ["Instance", "Moved", "read_instances", "transfer"]
+__all__ = ["Category", "Instance", "Labelled", "Moved", "read_instances", "transfer"]

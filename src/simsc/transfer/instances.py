@@ -1,9 +1,9 @@
-"""A labelled thing in an image, the same thing found in another image, and masks as run lengths and outlines."""
+"""A labelled thing in an image, its category, the same thing found elsewhere, and masks as run lengths and outlines."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -72,19 +72,76 @@ class Instance:
 
 
 @dataclass(frozen=True)
+class Category:
+    """A kind of thing: what annotation files call it, and its key-points in their order.
+
+    Attributes:
+        id: its number in COCO files.
+        name: unique.
+        keypoints: names, in the order in which files list them.
+        skeleton: pairs of numbers of key-points, counted from 1 as in COCO.
+        extra: what else a COCO file says of it, for example ``supercategory``.
+    """
+
+    id: int
+    name: str
+    keypoints: tuple[str, ...] = ()
+    skeleton: tuple[tuple[int, int], ...] = ()
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As in a COCO file."""
+        skeleton = [list(bone) for bone in self.skeleton]
+        return {**self.extra, "id": self.id, "name": self.name, "keypoints": [*self.keypoints], "skeleton": skeleton}
+
+
+def merge_categories(groups: Iterable[Sequence[Category]]) -> list[Category]:
+    """The categories of several files: one for each name, with all key-points; numbers stay where they are free.
+
+    >>> one, two = Category(7, "cat", ("nose",)), Category(1, "cat", ("nose", "ear"))
+    >>> [(each.id, each.keypoints) for each in merge_categories([[one], [two, Category(7, "dog")]])]
+    [(7, ('nose', 'ear')), (8, ())]
+    """
+    merged: dict[str, Category] = {}
+    for category in (each for group in groups for each in group):
+        known = merged.get(category.name)
+        if known is None:
+            taken = {each.id for each in merged.values()}
+            free = category.id if category.id not in taken else max(taken) + 1
+            merged[category.name] = replace(category, id=free)
+        else:
+            names = tuple(dict.fromkeys([*known.keypoints, *category.keypoints]))
+            merged[category.name] = replace(known, keypoints=names)
+    return list(merged.values())
+
+
+SURE, UNSURE, NONE = "sure", "unsure", "none"
+"""What is known of a match: right, worth a look, or without a counterpart."""
+
+
+@dataclass(frozen=True)
 class Moved:
     """An instance in a target image, with confidences in [0, 1].
 
     Attributes:
-        instance: its labels in pixels of the target; key-points without a counterpart are left out.
-        keypoint_confidence: by name, of all key-points of the source.
-        box_confidence, mask_confidence: None where the source has no box or mask.
+        instance: its labels in pixels of the target; what has no counterpart, and what is unreliable, is left out.
+        keypoint_confidence: by name, of all key-points that a source has.
+        keypoint_status: ``sure``, ``unsure`` or ``none``, of the same.
+        box_confidence, mask_confidence: None where no source has a box or mask.
     """
 
     instance: Instance
-    keypoint_confidence: dict[str, float]
+    keypoint_confidence: dict[str, float] = field(default_factory=dict)
+    keypoint_status: dict[str, str] = field(default_factory=dict)
     box_confidence: float | None = None
     mask_confidence: float | None = None
+
+    @property
+    def score(self) -> float:
+        """Mean confidence of all that was looked for."""
+        parts = [*self.keypoint_confidence.values(), self.box_confidence, self.mask_confidence]
+        known = [part for part in parts if part is not None]
+        return float(np.mean(known)) if known else 0.0
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for a line of JSON."""
@@ -93,6 +150,7 @@ class Moved:
             "category": thing.category,
             "keypoints": thing.keypoints,
             "keypoint_confidence": self.keypoint_confidence,
+            "keypoint_status": self.keypoint_status,
             "box": thing.box,
             "box_confidence": self.box_confidence,
             "mask": None if thing.mask is None else mask_to_runs(thing.mask),
@@ -108,4 +166,22 @@ class Moved:
             box=None if value["box"] is None else tuple(value["box"]),
             mask=None if value["mask"] is None else runs_to_mask(value["mask"]),
         )
-        return Moved(thing, value["keypoint_confidence"], value["box_confidence"], value["mask_confidence"])
+        status = value["keypoint_status"]
+        return Moved(thing, value["keypoint_confidence"], status, value["box_confidence"], value["mask_confidence"])
+
+    @staticmethod
+    def certain(instance: Instance) -> Moved:
+        """An instance that a person has labelled."""
+        names = instance.keypoints
+        box = None if instance.box is None else 1.0
+        mask = None if instance.mask is None else 1.0
+        return Moved(instance, dict.fromkeys(names, 1.0), dict.fromkeys(names, SURE), box, mask)
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """An image with what is known of it."""
+
+    image: str
+    size: Size
+    found: list[Moved]

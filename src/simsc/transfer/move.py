@@ -1,114 +1,149 @@
-"""Instances of one image found in another one."""
+"""The things of labelled images found in another one: each key-point by the source that knows it best."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-
-import numpy as np
+from dataclasses import dataclass
 
 from simsc.coordinates import Size
 from simsc.errors import DataError
-from simsc.matcher import DenseFlow, EncodedImage, Matcher
-from simsc.transfer.instances import Instance, Moved
+from simsc.matcher import EncodedImage, Matcher, MatchResult
+from simsc.transfer.areas import Area, move_area
+from simsc.transfer.instances import NONE, SURE, UNSURE, Instance, Moved
 
-GRID = 7
-"""Points per side that are matched inside of a box."""
+Slot = tuple[str, int]
+"""A thing of a target: its category, and the how-manieth of it in each source."""
 
-Box = tuple[float, float, float, float]
-SMOOTH = 1.0
-"""Smoothing, in cells, of the flow that carries masks."""
-
-
-def box_points(box: Box, size: Size, count: int = GRID) -> np.ndarray:
-    """A regular grid ``(count ** 2, 2)`` of pixel positions in a box, kept inside of the image ``(H, W)``."""
-    steps = (np.arange(count) + 0.5) / count
-    x = box[0] + steps * (box[2] - box[0]) - 0.5
-    y = box[1] + steps * (box[3] - box[1]) - 0.5
-    grid = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
-    return grid.clip(0, (size[1] - 1, size[0] - 1))
+DOUBT = 0.1
+"""Cycle error, as a share of the source's larger side, above which a match is unsure where a model cannot tell."""
 
 
-def move_box(box: Box, start: np.ndarray, end: np.ndarray, size: Size) -> Box:
-    """The box after the motion that takes points ``start (n, 2)`` to ``end (n, 2)``, cut to the image ``(H, W)``.
+@dataclass(frozen=True)
+class Labels:
+    """An encoded image with its labelled things."""
 
-    Each axis has a scale and a shift of its own, medians over all pairs of points, so that stray matches count
-    little; the scale of a mirrored thing is negative.
-
-    >>> points = box_points((0, 0, 10, 20), (50, 50))
-    >>> [round(edge, 6) for edge in move_box((0, 0, 10, 20), points, points * 2 + (5.5, 0.5), (50, 50))]
-    [5.0, 0.0, 25.0, 40.0]
-    """
-    edges = []
-    for axis, length in ((0, size[1]), (1, size[0])):
-        scale, shift = _median_line(start[:, axis] + 0.5, end[:, axis] + 0.5)
-        low, high = sorted((box[axis] * scale + shift, box[axis + 2] * scale + shift))
-        edges.append((min(max(low, 0.0), float(length)), min(max(high, 0.0), float(length))))
-    (x0, x1), (y0, y1) = edges
-    return x0, y0, x1, y1
+    image: EncodedImage
+    instances: Sequence[Instance]
 
 
-def _median_line(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
-    """Slope and offset of the line through most of the points (Theil and Sen)."""
-    run, rise = x[:, None] - x, y[:, None] - y
-    apart = run > 1e-6
-    slope = float(np.median(rise[apart] / run[apart])) if apart.any() else 1.0
-    return slope, float(np.median(y - slope * x))
+@dataclass(frozen=True)
+class _Point:
+    place: tuple[float, float]
+    confidence: float
+    status: str
+
+    @property
+    def rank(self) -> tuple[int, float]:
+        return (NONE, UNSURE, SURE).index(self.status), self.confidence
 
 
 class Mover:
-    """Carries the instances of one source image over to target images.
+    """Carries the things of labelled images over to target images.
+
+    The first cat of every source is the same thing of a target, so are the second ones. The source with the highest
+    confidence wins, for each key-point, and for box and mask.
 
     Args:
         matcher: finds the points.
-        source: the labelled image.
-        instances: its labels; refused where they lie outside of the image.
+        sources: the labelled images; labels that lie outside of them are refused.
         min_confidence, max_cycle: key-points beyond these limits are left out.
     """
 
     def __init__(
         self,
         matcher: Matcher,
-        source: EncodedImage,
-        instances: Sequence[Instance],
+        sources: Sequence[Labels],
         *,
         min_confidence: float | None = None,
         max_cycle: float | None = None,
     ) -> None:
-        self.matcher, self.source, self.instances = matcher, source, list(instances)
+        self.matcher, self.sources = matcher, list(sources)
         self.limits = {"min_confidence": min_confidence, "max_cycle": max_cycle}
-        for instance in self.instances:
-            check_instance(instance, source.size)
+        for source in self.sources:
+            for instance in source.instances:
+                check_instance(instance, source.image.size)
 
     def move(self, target: EncodedImage) -> list[Moved]:
-        """All instances in a target."""
-        flow = None
-        if any(instance.mask is not None for instance in self.instances):
-            flow = self.matcher.dense(self.source, target, smooth=SMOOTH)
-        return [self._move(instance, target, flow) for instance in self.instances]
+        """All things in a target."""
+        points: dict[Slot, dict[str, _Point]] = {}
+        boxes: dict[Slot, list[Area]] = {}
+        masks: dict[Slot, list[Area]] = {}
+        for source in self.sources:
+            slots = _slots(source.instances)
+            found = self._points(source, target)
+            areas = self._areas(source, target)
+            for slot, instance, mine, area in zip(slots, source.instances, found, areas, strict=True):
+                best = points.setdefault(slot, {})
+                for name, point in mine.items():
+                    best[name] = max(best.get(name, point), point, key=lambda each: each.rank)
+                if instance.box is not None and area is not None:
+                    boxes.setdefault(slot, []).append(area)
+                if instance.mask is not None and area is not None:
+                    masks.setdefault(slot, []).append(area)
+        return [_moved(slot[0], points[slot], boxes.get(slot, []), masks.get(slot, [])) for slot in points]
 
-    def _move(self, instance: Instance, target: EncodedImage, flow: DenseFlow | None) -> Moved:
-        names = list(instance.keypoints)
-        found = self.matcher.match(self.source, target, list(instance.keypoints.values()), **self.limits)
-        kept = {
-            name: (float(x), float(y))
-            for name, (x, y), good in zip(names, found.points, found.matched, strict=True)
-            if good
-        }
-        box, box_confidence = self._move_box(instance.box, target)
-        mask, mask_confidence = _move_mask(instance.mask, flow)
-        return Moved(
-            Instance(instance.category, kept, box, mask),
-            dict(zip(names, map(float, found.confidence), strict=True)),
-            box_confidence,
-            mask_confidence,
-        )
+    def _points(self, source: Labels, target: EncodedImage) -> list[dict[str, _Point]]:
+        """The key-points of each thing of a source; all of them are matched at once."""
+        names = [list(instance.keypoints) for instance in source.instances]
+        places = [place for instance in source.instances for place in instance.keypoints.values()]
+        result = self.matcher.match(source.image, target, places, **self.limits)
+        rows = zip(result.points.tolist(), result.confidence.tolist(), point_status(result), strict=True)
+        found = iter([_Point((x, y), confidence, status) for (x, y), confidence, status in rows])
+        return [{name: next(found) for name in mine} for mine in names]
 
-    def _move_box(self, box: Box | None, target: EncodedImage) -> tuple[Box | None, float | None]:
-        if box is None:
-            return None, None
-        found = self.matcher.match(self.source, target, box_points(box, self.source.size))
-        moved = move_box(box, found.source_points, found.points, target.size)
-        return moved, float(found.confidence.mean())
+    def _areas(self, source: Labels, target: EncodedImage) -> list[Area | None]:
+        """Box and mask of each thing of a source; None where it has neither."""
+        if all(instance.box is None and instance.mask is None for instance in source.instances):
+            return [None] * len(source.instances)
+        flow = self.matcher.dense(source.image, target)
+        return [
+            None if instance.box is None and instance.mask is None else move_area(flow, instance.box, instance.mask)
+            for instance in source.instances
+        ]
+
+
+def point_status(result: MatchResult) -> list[str]:
+    """``sure``, ``unsure`` or ``none`` for every point of a match."""
+    known = getattr(result, "status", None)
+    if known is not None:
+        return [str(status) for status in known]
+    limit = DOUBT * max(result.source_size)
+    steady = result.cycle_error <= limit
+    return [
+        NONE if not matched else SURE if good else UNSURE for matched, good in zip(result.matched, steady, strict=True)
+    ]
+
+
+def _slots(instances: Sequence[Instance]) -> list[Slot]:
+    """What each thing of a source is in a target.
+
+    >>> _slots([Instance("cat"), Instance("dog"), Instance("cat")])
+    [('cat', 0), ('dog', 0), ('cat', 1)]
+    """
+    seen: Counter[str] = Counter()
+    slots = []
+    for instance in instances:
+        slots.append((instance.category, seen[instance.category]))
+        seen[instance.category] += 1
+    return slots
+
+
+def _moved(category: str, points: dict[str, _Point], boxes: Sequence[Area], masks: Sequence[Area]) -> Moved:
+    box = max(boxes, key=lambda area: area.confidence, default=None)
+    mask = max(masks, key=lambda area: area.confidence, default=None)
+    return Moved(
+        Instance(
+            category,
+            {name: point.place for name, point in points.items() if point.status != NONE},
+            None if box is None else box.box,
+            None if mask is None else mask.mask,
+        ),
+        {name: point.confidence for name, point in points.items()},
+        {name: point.status for name, point in points.items()},
+        None if box is None else box.confidence,
+        None if mask is None else mask.confidence,
+    )
 
 
 def check_instance(instance: Instance, size: Size) -> None:
@@ -125,10 +160,3 @@ def check_instance(instance: Instance, size: Size) -> None:
             raise DataError(f"box {instance.box} is empty or lies outside of the image of {width}x{height} pixels")
     if instance.mask is not None and instance.mask.shape != size:
         raise DataError(f"mask of shape {instance.mask.shape}: expected the image's (height, width), {size}")
-
-
-def _move_mask(mask: np.ndarray | None, flow: DenseFlow | None) -> tuple[np.ndarray | None, float | None]:
-    if mask is None or flow is None:
-        return None, None
-    moved = flow.transfer_mask(mask, consistent=True)
-    return moved, float(flow.confidence[moved].mean()) if moved.any() else 0.0

@@ -1,8 +1,9 @@
-"""Labels of one image carried over to a folder of images: resumable, and no bad image stops the rest."""
+"""Labels of a few images carried over to a folder of images: resumable, and no bad image stops the rest."""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,18 +11,16 @@ from types import TracebackType
 from typing import Any, TextIO
 
 import numpy as np
-from PIL import Image
 
-from simsc.errors import ConfigError, DataError, SimscError, unknown_name
-from simsc.files import sha256, write_json, write_text
-from simsc.images import FORMATS as IMAGE_FORMATS
+from simsc.errors import ConfigError, DataError, SimscError
+from simsc.files import sha256, write_text
 from simsc.images import read_image
 from simsc.matcher import Matcher
-from simsc.transfer.formats import Labelled, read_instances, to_coco, to_labelme
-from simsc.transfer.instances import Moved
-from simsc.transfer.move import Mover
+from simsc.transfer.instances import Labelled, Moved, merge_categories
+from simsc.transfer.move import Labels, Mover
+from simsc.transfer.reading import Source, find_sources, images_in, read_source
+from simsc.transfer.writing import FORMATS
 
-FORMATS = ("coco", "labelme")
 Progress = Callable[[int, int], None]
 
 
@@ -103,21 +102,32 @@ class Outcome:
 
     Attributes:
         written: files that hold the labels.
-        done: number of images with labels, those of an earlier, interrupted run included.
+        images: with their labels, those of an earlier, interrupted run included.
         resumed: how many of them an earlier run had done.
         failed: reason by image.
     """
 
     written: list[Path]
-    done: int
+    images: list[Labelled]
     resumed: int
     failed: dict[str, str]
+
+    @property
+    def done(self) -> int:
+        """Number of images with labels."""
+        return len(self.images)
+
+    def statuses(self) -> Counter[str]:
+        """How many key-points are ``sure``, ``unsure``, ``none``."""
+        return Counter(
+            status for image in self.images for moved in image.found for status in moved.keypoint_status.values()
+        )
 
 
 def transfer(
     matcher: Matcher,
     source: str | Path,
-    annotations: str | Path,
+    annotations: str | Path | None,
     targets: Iterable[str | Path],
     out: str | Path,
     *,
@@ -128,52 +138,56 @@ def transfer(
     settings: dict[str, Any] | None = None,
     progress: Progress | None = None,
 ) -> Outcome:
-    """Propagate key-points, boxes and masks from one labelled image to many.
+    """Propagate key-points, boxes and masks from labelled images to many others.
+
+    Of several sources, for each target and key-point the one of the highest confidence wins. A target that is itself
+    labelled keeps its labels.
 
     Args:
         matcher: finds the points.
-        source, annotations: the labelled image and its labels, see :func:`read_instances`.
+        source, annotations: the labelled images and their labels, see :func:`simsc.transfer.reading.find_sources` and
+            :func:`simsc.transfer.read_instances`.
         targets: images, or folders that are searched for images.
-        out: the COCO file, or the folder of labelme files.
-        form: ``coco`` or ``labelme``.
+        out: the file to write, or the folder of labelme files.
+        form: one of :data:`simsc.transfer.writing.FORMATS`.
         min_confidence, max_cycle: key-points beyond these limits are reported as unmatched.
         batch_size: images per forward pass.
         settings: what else decides the results, such as the model's name; a journal of others is not continued.
         progress: told how many images of how many are done.
     """
-    if form not in FORMATS:
-        raise ConfigError(unknown_name("format", form, FORMATS))
-    pixels = read_image(source)
-    instances = read_instances(annotations, source, (pixels.shape[0], pixels.shape[1]))
+    write = FORMATS[form]
+    sources = [read_source(*each) for each in find_sources(source, annotations)]
     limits = {"min_confidence": min_confidence, "max_cycle": max_cycle}
-    mover = Mover(matcher, matcher.encode(pixels), instances, **limits)
+    encoded = matcher.encode_many([each.image for each in sources])
+    labels = [Labels(image, each.instances) for image, each in zip(encoded, sources, strict=True)]
+    mover = Mover(matcher, labels, **limits)
     images = find_images(targets)
-    facts = {"source": sha256(source), "annotations": sha256(annotations), **limits, **(settings or {})}
+    facts = {"sources": _digests(sources), **limits, **(settings or {})}
     journal_path = Path(f"{out}.journal.jsonl")
     with Journal(journal_path, facts) as journal:
         resumed = len(journal.done.keys() & set(map(str, images)))
+        known = {each.image.resolve(): each for each in sources}
+        for path in images:
+            if str(path) not in journal.done and (own := known.get(path.resolve())) is not None:
+                journal.add(Labelled(str(path), own.size, [Moved.certain(thing) for thing in own.instances]))
         failed = _run(mover, images, journal, batch_size, progress)
     results = [journal.done[str(path)] for path in images if str(path) in journal.done]
-    if form == "coco":
-        write_json(out, to_coco(instances, results))
-        written = [Path(out)]
-    else:
-        written = [_write_labelme(item, Path(out)) for item in results]
+    written = write(merge_categories(each.categories for each in sources), results, Path(out))
     if not failed:
         journal_path.unlink()
-    return Outcome(written, len(results), resumed, failed)
+    return Outcome(written, results, resumed, failed)
+
+
+def _digests(sources: Sequence[Source]) -> list[list[str]]:
+    return [[sha256(each.image), sha256(each.annotations)] for each in sources]
 
 
 def find_images(targets: Iterable[str | Path]) -> list[Path]:
     """All images among files and folders, each once; folders are searched to any depth, in order of names."""
-    endings = {ending for ending, kind in Image.registered_extensions().items() if kind in IMAGE_FORMATS}
     found: dict[Path, None] = {}
     for target in map(Path, targets):
-        if target.is_dir():
-            inside = (path for path in sorted(target.rglob("*")) if path.suffix.lower() in endings and path.is_file())
-            found.update(dict.fromkeys(inside))
-        else:
-            found[target] = None  # a file that is absent or no image is reported with the failures
+        # A file that is absent or no image is reported with the failures.
+        found.update(dict.fromkeys(images_in(target) if target.is_dir() else [target]))
     if not found:
         raise DataError(f"no images found in {', '.join(map(str, targets)) or 'nothing'}")
     return list(found)
@@ -205,12 +219,3 @@ def _label(mover: Mover, batch: Sequence[Path], failed: dict[str, str]) -> Itera
             failed[str(path)] = str(error)
     for path, encoded in zip(loaded, mover.matcher.encode_many(list(loaded.values())), strict=True):
         yield Labelled(str(path), encoded.size, mover.move(encoded))
-
-
-def _write_labelme(item: Labelled, folder: Path) -> Path:
-    """One file per image; its folders become part of the name, so that equal names do not collide."""
-    path = Path(item.image)
-    parts = [part for part in path.with_suffix(".json").parts if part not in (path.anchor, "..", ".")]
-    file = folder / "__".join(parts)
-    write_json(file, to_labelme(item))
-    return file

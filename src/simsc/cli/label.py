@@ -1,0 +1,89 @@
+"""``simsc transfer``: from a few labelled images to a labelled data set."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from simsc.cli.application import command
+from simsc.cli.options import AsJson, Device, Flip, KeepAspect, Model, Runtime, Size, open_matcher
+
+if TYPE_CHECKING:
+    from simsc.transfer.run import Outcome
+
+FAILED = 1
+"""Exit code when some images could not be labelled."""
+
+
+@command(
+    "simsc transfer one.png photos --annotations one.json --out labels.json",
+    "simsc transfer one.png photos --format labelme --out photos",
+)
+def transfer(
+    source: Annotated[Path, typer.Argument(help="Labelled image, folder of them, or COCO file beside its images.")],
+    targets: Annotated[list[Path], typer.Argument(help="Images, or folders of images.")],
+    out: Annotated[Path, typer.Option(help="File to write, or folder of labelme files.")],
+    annotations: Annotated[
+        Path | None, typer.Option(help="The labels: COCO, labelme or plain JSON; default: the image's name in .json.")
+    ] = None,
+    form: Annotated[
+        str, typer.Option("--format", help="coco, labelme (one file per image), cvat (for images 1.1), label-studio.")
+    ] = "coco",
+    min_confidence: Annotated[float | None, typer.Option(help="Key-points below this are left out.")] = None,
+    max_cycle: Annotated[
+        float | None, typer.Option(help="So are those whose match leads back further than so many source pixels.")
+    ] = None,
+    batch_size: Annotated[int, typer.Option(min=1, help="Images per forward pass.")] = 8,
+    model: Model = None,
+    size: Size = None,
+    keep_aspect: KeepAspect = False,
+    flip: Flip = False,
+    device: Device = "auto",
+    runtime: Runtime = "torch",
+    as_json: AsJson = False,
+) -> None:
+    """Propagate key-points, boxes and masks from one labelled image, or several, to many.
+
+    Of several sources the most confident wins, point by point. Interrupted, it goes on where it stopped. Exit code 0:
+    all images done; 1: some failed; 2: an error.
+    """
+    from simsc.cli.views import progress_bar
+    from simsc.transfer.run import transfer as run
+
+    matcher = open_matcher(model, size, keep_aspect, flip, device, runtime)
+    settings = {"model": model, "size": size, "keep_aspect": keep_aspect, "flip": flip}
+    with progress_bar() as progress:
+        task = progress.add_task("images", total=None, note="")
+        outcome = run(
+            matcher,
+            source,
+            annotations,
+            targets,
+            out,
+            form=form,
+            min_confidence=min_confidence,
+            max_cycle=max_cycle,
+            batch_size=batch_size,
+            settings=settings,
+            progress=lambda done, total: progress.update(task, completed=done, total=total),
+        )
+    _report(outcome, out, as_json)
+    if outcome.failed:
+        raise typer.Exit(FAILED)
+
+
+def _report(outcome: Outcome, out: Path, as_json: bool) -> None:
+    points = {status: outcome.statuses()[status] for status in ("sure", "unsure", "none")}
+    if as_json:
+        facts = {"out": str(out), "done": outcome.done, "resumed": outcome.resumed, "failed": outcome.failed}
+        typer.echo(json.dumps({**facts, "points": points}))
+        return
+    earlier = f", {outcome.resumed} of them by an earlier run" if outcome.resumed else ""
+    counts = ", ".join(f"{count} {status}" for status, count in points.items())
+    typer.echo(f"{out}: labels of {outcome.done} images{earlier}; key-points: {counts}")
+    for reason in outcome.failed.values():
+        print(f"failed: {reason}", file=sys.stderr)
