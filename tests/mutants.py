@@ -52,8 +52,8 @@ MUTANTS = [
     Mutant(
         "cache fingerprint ignores the side length",
         "evaluation/cache.py",
-        "{layers} {side}",
-        "{layers}",
+        "{model.head.layers} {side}",
+        "{model.head.layers}",
         "tests/evaluation/test_evaluator.py",
     ),
     Mutant(
@@ -145,7 +145,7 @@ MUTANTS = [
     ),
     Mutant(
         "scores divided by one temperature only",
-        "models/model.py",
+        "models/heads/plain.py",
         "source.maps, target.maps, source.beta, target.beta, normalize",
         "source.maps, target.maps, source.beta, source.beta, normalize",
         "tests/models/test_model.py",
@@ -167,15 +167,22 @@ MUTANTS = [
     Mutant(
         "PF-Willow read as 0-based",
         "data/readers/pfwillow.py",
-        "Side(images.ref(path), points - 1)",
-        "Side(images.ref(path), points)",
+        "_object(images, path, points - 1)",
+        "_object(images, path, points)",
         "tests/data",
     ),
     Mutant(
         "the same order every epoch",
         "training/sampler.py",
-        "np.random.default_rng([seed, epoch])",
-        "np.random.default_rng([seed, 0])",
+        "generator = np.random.default_rng([self.config.seed, epoch])\n        shown",
+        "generator = np.random.default_rng([self.config.seed, 0])\n        shown",
+        "tests/training/test_sampler.py",
+    ),
+    Mutant(
+        "the same groups every epoch",
+        "training/sampler.py",
+        "generator = np.random.default_rng([self.config.seed, epoch])\n        units",
+        "generator = np.random.default_rng([self.config.seed, 0])\n        units",
         "tests/training/test_sampler.py",
     ),
     Mutant(
