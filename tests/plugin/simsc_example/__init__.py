@@ -1,0 +1,1 @@
+"""What another package may add to simsc, one file each."""
