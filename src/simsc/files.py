@@ -1,15 +1,27 @@
-"""Files on disk: atomic writes, checksums, and the cache folder."""
+"""Files on disk: atomic writes, locks, checksums, and the cache folder."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
+import re
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import IO, Any, ClassVar
+
+from simsc.errors import ConfigError
+
+try:
+    import fcntl
+except ImportError:  # Windows: no locks, and nothing is swept
+    fcntl = None  # type: ignore[assignment]
+
+_TEMPORARY = re.compile(r"\..*\.[0-9a-f]{12}(\.[^.]*)?")
+_swept: set[Path] = set()
 
 
 def cache_folder() -> Path:
@@ -30,19 +42,103 @@ def shared_folder() -> Path:
 def atomic_path(path: str | Path, durable: bool = True) -> Iterator[Path]:
     """Yield a temporary path beside ``path`` that replaces it only if the block succeeds.
 
-    A reader, or a process killed half-way, never sees a partly written file. ``durable`` also waits until the file
-    is on the disk, so that it survives a power cut; caches, which can be made again, do without.
+    A reader, or a process killed half-way, never sees a partly written file; what a killed process left is removed
+    at the first write into the folder. ``durable`` also waits until the file is on the disk, so that it survives a
+    power cut; caches, which can be made again, do without.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
+    sweep(path.parent)
     temporary = _new_file(path)
     try:
-        yield temporary
+        with temporary.open("rb") as mark:
+            _try_lock(mark)  # says to a sweeping process that somebody is still at work
+            yield temporary
         if durable:
             _flush_to_disk(temporary)
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def sweep(folder: Path) -> None:
+    """Remove the temporary files that killed processes left in a folder; looks once per folder and process."""
+    folder = folder.absolute()
+    if folder in _swept or fcntl is None:
+        return
+    _swept.add(folder)
+    for entry in folder.iterdir():
+        if _TEMPORARY.fullmatch(entry.name):
+            with suppress(OSError), entry.open("rb") as stream:
+                if _try_lock(stream):
+                    entry.unlink()
+
+
+class Lock:
+    """Keeps an output to one process: a second one is refused with the owner's process number.
+
+    The lock is a file beside the output (inside of a folder), and it is the system's: it ends with its process,
+    however that ends. Within a process it may be taken again. Where there are no locks, nothing is refused.
+
+    Args:
+        path: the output; its folder is made, so that what cannot be written is refused at once.
+        folder: whether the output is a folder.
+    """
+
+    _held: ClassVar[dict[Path, tuple[IO[str], int]]] = {}
+
+    def __init__(self, path: str | Path, folder: bool = False) -> None:
+        self.path = Path(path)
+        name = ".in-use" if folder else f".{self.path.name}.in-use"
+        self.file = (self.path / name if folder else self.path.with_name(name)).absolute()
+        if not folder and self.path.is_dir():
+            raise ConfigError(f"{self.path} is a folder; give the name of a file to write")
+
+    def __enter__(self) -> Lock:
+        stream, count = self._held.get(self.file) or (self._take(), 0)
+        self._held[self.file] = stream, count + 1
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None = None,
+        error: BaseException | None = None,
+        trace: TracebackType | None = None,
+    ) -> None:
+        stream, count = self._held.pop(self.file)
+        if count > 1:
+            self._held[self.file] = stream, count - 1
+            return
+        with suppress(OSError):
+            self.file.unlink()
+        stream.close()
+
+    def _take(self) -> IO[str]:
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        while True:
+            stream = self.file.open("a+", encoding="utf-8")
+            if not _try_lock(stream):
+                stream.seek(0)
+                owner = stream.read(20).strip() or "unknown"
+                stream.close()
+                raise ConfigError(f"{self.path} is in use by process {owner}; wait for it, or choose another output")
+            if not _is_at(stream, self.file):  # its owner removed it between our opening and locking it
+                stream.close()
+                continue
+            stream.truncate(0)
+            stream.write(f"{os.getpid()}\n")
+            stream.flush()
+            return stream
+
+
+@contextmanager
+def outputs(*paths: str | Path | None) -> Iterator[None]:
+    """Hold the locks of all output files of a command while it runs; None stands for one that is not wanted."""
+    with ExitStack() as stack:
+        for path in paths:
+            if path is not None:
+                stack.enter_context(Lock(path))
+        yield
 
 
 def write_text(path: str | Path, text: str) -> None:
@@ -83,3 +179,24 @@ def _new_file(path: Path) -> Path:
 def _flush_to_disk(path: Path) -> None:
     with path.open("rb") as stream:
         os.fsync(stream.fileno())
+
+
+def _try_lock(stream: IO[Any]) -> bool:
+    """Whether an open file could be locked; True as well where there are no locks."""
+    if fcntl is None:
+        return True
+    try:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks
+        return True
+    return True
+
+
+def _is_at(stream: IO[Any], path: Path) -> bool:
+    """Whether an open file is still the one of that name."""
+    try:
+        return os.path.samestat(os.fstat(stream.fileno()), path.stat())
+    except FileNotFoundError:
+        return False

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import ctypes
 import os
+import signal
 import sys
+from types import FrameType
 
 import typer
 
 from simsc.cli import data, evaluate, experiment, label, match, models, serve, train
 from simsc.cli.application import app
-from simsc.errors import SimscError
+from simsc.errors import SimscError, explain
 
 # Importing a module adds its commands.
 __all__ = ["app", "data", "evaluate", "experiment", "label", "main", "match", "models", "serve", "train"]
@@ -55,12 +57,21 @@ def keep_freed_memory() -> bool:
 
 def main() -> None:
     """Entry point: errors meant for the user become one sentence and exit code 2."""
+    signal.signal(signal.SIGTERM, _end)
     keep_freed_memory()
     try:
         app()
-    except SimscError as error:
-        typer.secho(f"simsc: {error}", fg=typer.colors.RED, err=True)
-        sys.exit(2)
     except KeyboardInterrupt:
         typer.secho("simsc: interrupted", err=True)
         sys.exit(130)
+    except Exception as error:
+        sentence = str(error) if isinstance(error, SimscError) else explain(error)
+        if sentence is None:  # a mistake of ours, which needs its trace
+            raise
+        typer.secho(f"simsc: {sentence}", fg=typer.colors.RED, err=True)
+        sys.exit(2)
+
+
+def _end(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signature is fixed
+    """End on SIGTERM as on any error: what is half-written is removed on the way out."""
+    sys.exit(128 + number)
