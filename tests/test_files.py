@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import signal
+import subprocess
+import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from simsc.files import atomic_path, write_text
+from simsc.errors import ConfigError, explain
+from simsc.files import Lock, atomic_path, outputs, write_text
 
 
 def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
@@ -65,3 +71,76 @@ def test_only_what_cannot_be_made_again_waits_for_the_disk(
     with atomic_path(tmp_path / "a.txt", durable=durable) as temporary:
         temporary.write_text("text")
     assert bool(waited) == durable
+
+
+HOLD = """
+import sys, time
+from simsc.files import Lock, atomic_path
+with Lock(sys.argv[1]), atomic_path(sys.argv[1]) as temporary:
+    print(temporary, flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.fixture
+def holder(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """A process that holds the lock of ``a.txt`` and is in the middle of writing it."""
+    process = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path / "a.txt")], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    process.temporary = Path(process.stdout.readline().strip())  # type: ignore[attr-defined]
+    yield process
+    process.kill()
+    process.wait()
+
+
+def test_an_output_has_one_owner(tmp_path: Path, holder: subprocess.Popen[str]) -> None:
+    with pytest.raises(ConfigError, match=f"a.txt is in use by process {holder.pid}"), outputs(tmp_path / "a.txt"):
+        pass
+    holder.send_signal(signal.SIGKILL)
+    holder.wait()
+    with outputs(tmp_path / "a.txt", None), Lock(tmp_path / "a.txt"):  # within a process it may be taken again
+        assert (tmp_path / ".a.txt.in-use").read_text() == f"{os.getpid()}\n"
+    assert not (tmp_path / ".a.txt.in-use").exists()
+
+
+def test_what_a_killed_process_left_is_swept(
+    tmp_path: Path, holder: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = holder.temporary  # type: ignore[attr-defined]
+    write_text(tmp_path / "b.txt", "b")
+    assert left.exists()  # its process is still at work
+    holder.send_signal(signal.SIGKILL)
+    holder.wait()
+    monkeypatch.setattr("simsc.files._swept", set())  # as a new process
+    (tmp_path / ".hidden.json").write_text("somebody else's")
+    write_text(tmp_path / "b.txt", "b")
+    assert not left.exists()
+    assert {path.name for path in tmp_path.iterdir()} == {"b.txt", ".hidden.json", ".a.txt.in-use"}
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), "there is no space left"),
+        (IsADirectoryError(errno.EISDIR, "Is a directory", ".tmp", None, "out"), "out: is a folder"),
+        (NotADirectoryError(errno.ENOTDIR, "Not a directory", "file/out"), "file/out: a part of this path is a file"),
+        (OSError(errno.ENAMETOOLONG, "File name too long", "x" * 5000), "xxx: the name is too long"),
+        (PermissionError(errno.EACCES, "Permission denied", "out"), "out: there is no permission"),
+        (OSError(errno.EROFS, "Read-only file system", "out"), "out: the file system is read-only"),
+        (FileExistsError(errno.EEXIST, "File exists", "cache"), "cache: exists already and is not a folder"),
+        (MemoryError(), "not enough memory"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried"), "not enough memory"),
+        (Exception("I/O error: No space left on device (os error 28)"), "there is no space left"),
+        (OSError("something else"), "something else"),
+    ],
+)
+def test_the_system_s_refusals_are_sentences(error: Exception, words: str) -> None:
+    sentence = explain(error)
+    assert sentence is not None
+    assert words in sentence
+    assert len(sentence) < 300
+
+
+def test_mistakes_of_our_own_keep_their_trace() -> None:
+    assert explain(ValueError("x")) is None
+    assert explain(RuntimeError("shape mismatch")) is None

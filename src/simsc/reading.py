@@ -16,6 +16,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
+import numpy as np
+
 from simsc.errors import DataError
 
 Kind = TypeVar("Kind")
@@ -169,6 +171,32 @@ def typed_field(content: Any, name: str, kind: type[Kind], where: object) -> Kin
         expected = {"dict": "an object", "list": "a list", "str": "a text", "int": "a whole number"}[kind.__name__]
         raise DataError(f"{where}: the field '{name}' must be {expected}, got {str(value)[:80]!r}")
     return value
+
+
+def numbers(value: Any, count: int, where: object) -> np.ndarray:
+    """``(count,)`` float64 from a list of so many finite numbers."""
+    array = _array(value)
+    if array is None or array.shape != (count,):
+        raise DataError(f"{where}: expected {count} finite numbers, got {str(value)[:80]}")
+    return array
+
+
+def number_table(value: Any, columns: int, where: object) -> np.ndarray:
+    """``(n, columns)`` float64 from a list of lists of finite numbers."""
+    array = np.zeros((0, columns)) if value == [] else _array(value)
+    if array is None or array.ndim != 2 or array.shape[1] != columns:
+        raise DataError(f"{where}: expected a list of {columns} finite numbers each, got {str(value)[:80]}")
+    return array
+
+
+def _array(value: Any) -> np.ndarray | None:
+    """A nested list of numbers as an array; None if it holds anything else, also text that looks like numbers."""
+    try:
+        array = np.asarray(value) if isinstance(value, list) else np.zeros(1, bool)
+    except (ValueError, TypeError, OverflowError):
+        return None
+    array = array.astype(np.float64) if array.dtype.kind in "iuf" else np.array([np.nan])
+    return array if np.isfinite(array).all() else None
 
 
 class _Numbers:

@@ -136,7 +136,12 @@ def test_the_nine_fields_are_enough_to_be_scored(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("", "holds no predictions"), ("{", "line 1: not JSON"), ("[]", "not an object"), ("{}", "missing field 'pair'")],
+    [
+        ("", "holds no predictions"),
+        ("{", "line 1: not valid JSON"),
+        ("[]", "not an object"),
+        ("{}", "missing field 'pair'"),
+    ],
 )
 def test_bad_lines_are_refused(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "p.jsonl").write_text(text)

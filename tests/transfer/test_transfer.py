@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -149,8 +152,18 @@ def test_labelme_shapes_of_one_group_are_one_thing(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "cannot be read"),
+        ("{", "not valid JSON"),
         ("[1]", "not of the form"),
+        ('{"keypoints": {"nose": [NaN, 1]}}', "'keypoints.nose.0.' is not a finite number"),
+        ('{"keypoints": {"nose": [1e9, 1]}}', "far outside of the image"),
+        ('{"box": [0, 0, 1e300, 5]}', "far outside of the image"),
+        ('{"shapes": [{"label": 7, "points": [[0, 0], [5, 5]], "shape_type": "rectangle"}]}', "must be texts"),
+        ('{"images": [], "categories": [], "annotations": 5}', "not of the form"),
+        (
+            '{"images": [{"id": 1, "file_name": "x.jpg"}], "categories": [{"id": 1, "name": "a"}], "annotations": '
+            '[{"image_id": 1, "category_id": 1, "segmentation": {"size": [99999, 99999], "counts": [9999800001]}}]}',
+            "run lengths",
+        ),
         ('{"shapes": []}', "holds no"),
         ('{"keypoint": {}}', "unknown key 'keypoint'"),
         ('{"shapes": [{"shape_type": "circle", "points": []}]}', "circle"),
@@ -244,3 +257,41 @@ def test_a_box_of_which_nothing_is_found_is_dropped(matcher, mosaic):
     area = move_area(flow, tuple(map(float, BOX)), None)
     assert area.box is None
     assert area.confidence < AGREEMENT
+
+
+@pytest.mark.parametrize(
+    "line", ['{"image": 5}', "[]", '{"image": "b", "size": [4, "x"], "found": []}', "not JSON", '{"image": "b\\ud800"}',
+             '{"image": "b", "size": [4, 5], "found": [{"category": "cat"}]}']
+)  # fmt: skip
+def test_bad_lines_of_a_journal_are_skipped_and_said(tmp_path, line):
+    path = tmp_path / "journal.jsonl"
+    with Journal(path, {"a": 1}) as journal:
+        journal.add(Labelled("one.png", (4, 5), []))
+    with path.open("a") as stream:
+        stream.write(line + "\n")
+    with Journal(path, {"a": 1}) as journal:
+        journal.add(Labelled("two.png", (4, 5), []))
+        assert list(journal.done) == ["one.png", "two.png"]
+        assert len(journal.skipped) == 1
+        assert "line 3" in journal.skipped[0]
+    assert len(path.read_text().splitlines()) == 3
+
+
+def test_a_journal_has_one_owner(tmp_path):
+    path = tmp_path / "journal.jsonl"
+    program = (
+        "import sys; from pathlib import Path; from simsc.transfer.run import Journal\n"
+        "with Journal(Path(sys.argv[1]), {}): pass"
+    )
+    with Journal(path, {}):
+        second = subprocess.run([sys.executable, "-c", program, path], capture_output=True, text=True)
+    assert f"is in use by process {os.getpid()}" in second.stderr
+    subprocess.run([sys.executable, "-c", program, path], check=True)
+
+
+def test_outputs_that_cannot_be_are_refused_before_the_work(matcher, scene):
+    (scene / "folder").mkdir()
+    (scene / "file").write_text("")
+    for out, form, words in (("folder", "coco", "is a folder"), ("file", "labelme", "is a file")):
+        with pytest.raises(ConfigError, match=words):
+            transfer(matcher, scene / "source.png", scene / "source.json", [scene / "photos"], scene / out, form=form)

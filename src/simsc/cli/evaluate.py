@@ -41,10 +41,11 @@ def evaluate(
     from simsc import distributed
     from simsc.evaluation.benchmark import evaluate_model
     from simsc.evaluation.predictions import write_predictions
+    from simsc.files import outputs
     from simsc.models.trained import Trained
 
     _check_names(protocol, data, localizer)
-    with distributed.process_group(device):
+    with distributed.process_group(device), outputs(*((predictions, out) if distributed.is_main() else ())):
         place = distributed.local_device(device)  # refused, if at all, before anything slow
         trained = Trained.open(model).ready(place)
         with _progress(distributed.is_main()) as progress:
@@ -54,9 +55,9 @@ def evaluate(
             )  # fmt: skip
         if not distributed.is_main():
             return
-    if predictions:
-        write_predictions(predictions, found)
-    _report({"model": model, **result}, out, as_json)
+        if predictions:
+            write_predictions(predictions, found)
+        _report({"model": model, **result}, out, as_json)
 
 
 def _check_names(protocol: str | None, data: str, localizer: str | None) -> None:

@@ -80,10 +80,13 @@ def _report(outcome: Outcome, out: Path, as_json: bool) -> None:
     points = {status: outcome.statuses()[status] for status in ("sure", "unsure", "none")}
     if as_json:
         facts = {"out": str(out), "done": outcome.done, "resumed": outcome.resumed, "failed": outcome.failed}
+        facts["skipped"] = outcome.skipped
         typer.echo(json.dumps({**facts, "points": points}))
         return
     earlier = f", {outcome.resumed} of them by an earlier run" if outcome.resumed else ""
     counts = ", ".join(f"{count} {status}" for status, count in points.items())
     typer.echo(f"{out}: labels of {outcome.done} images{earlier}; key-points: {counts}")
+    for reason in outcome.skipped:
+        print(f"skipped and done again: {reason}", file=sys.stderr)
     for reason in outcome.failed.values():
         print(f"failed: {reason}", file=sys.stderr)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from simsc.coordinates import Size
 from simsc.data.records import Pair
 from simsc.errors import DataError
 from simsc.files import atomic_path
+from simsc.reading import number_table, numbers, read_json_lines, typed_field
 
 
 @dataclass(frozen=True)
@@ -72,58 +73,44 @@ def write_predictions(path: str | Path, predictions: Iterable[Prediction]) -> No
 
 def read_predictions(path: str | Path) -> list[Prediction]:
     """Read a predictions file; a bad line is refused with its number and what is wrong."""
-    path = Path(path)
-    if not path.is_file():
-        raise DataError(f"{path}: no such predictions file")
-    lines = path.read_text(encoding="utf-8").splitlines()
-    predictions = [_parse(line, f"{path}, line {number}") for number, line in enumerate(lines, 1) if line.strip()]
+    predictions = [_parse(record, where) for where, record in read_json_lines(path)]
     if not predictions:
         raise DataError(f"{path}: holds no predictions; expected one JSON object per line")
     return predictions
 
 
 _POINTS = ("source_points", "target_points", "predicted")
-
-
+_TEXTS = ("pair", "category", "source", "target")
 _REQUIRED = tuple(name for name, field in Prediction.__dataclass_fields__.items() if field.default is MISSING)
 
 
-def _parse(line: str, where: str) -> Prediction:
-    try:
-        record = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise DataError(f"{where}: not JSON ({error.msg})") from None
+def _parse(record: Any, where: str) -> Prediction:
     if not isinstance(record, dict) or (missing := [name for name in _REQUIRED if name not in record]):
         raise DataError(f"{where}: {f'missing field {missing[0]!r}' if isinstance(record, dict) else 'not an object'}")
     fields: dict[str, Any] = {name: record[name] for name in Prediction.__dataclass_fields__ if name in record}
+    for name in (*_TEXTS, *(name for name in ("protocol", "threshold") if fields.get(name) is not None)):
+        typed_field(fields, name, str, where)
     for name in _POINTS:
-        fields[name] = _points(fields[name], f"{where}: {name}")
-    if not len(fields["predicted"]) == len(fields["target_points"]) == len(fields["source_points"]):
-        raise DataError(f"{where}: source_points, target_points and predicted must have the same length")
-    fields["confidence"] = np.asarray(fields["confidence"], dtype=np.float64)
+        fields[name] = number_table(fields[name], 2, f"{where}: {name}")
+    if not len(fields["predicted"]) == len(fields["target_points"]) == len(fields["source_points"]) > 0:
+        raise DataError(f"{where}: source_points, target_points and predicted must have the same length, at least 1")
+    fields["confidence"] = numbers(fields["confidence"], len(fields["predicted"]), f"{where}: confidence")
+    fields["temperature"] = float(numbers([fields["temperature"]], 1, f"{where}: temperature")[0])
     for name in ("source_size", "target_size"):
-        fields[name] = _numbers(fields.get(name), 2, f"{where}: {name}", tuple)
-    fields["target_box"] = _numbers(fields.get("target_box"), 4, f"{where}: target_box", np.asarray)
+        fields[name] = _size(fields.get(name), f"{where}: {name}")
+    if fields.get("target_box") is not None:
+        fields["target_box"] = numbers(fields["target_box"], 4, f"{where}: target_box")
     return Prediction(**fields)
 
 
-def _numbers(value: Any, count: int, where: str, build: Callable[[Any], Any]) -> Any:
-    """``count`` numbers, or None where there are none."""
+def _size(value: Any, where: str) -> Size | None:
+    """Height and width, or None where they are not given."""
     if value is None:
         return None
-    if not isinstance(value, list) or len(value) != count or not all(isinstance(x, int | float) for x in value):
-        raise DataError(f"{where}: expected {count} numbers, got {value}")
-    return build(value)
-
-
-def _points(value: Sequence[Sequence[float]], where: str) -> np.ndarray:
-    try:
-        points = np.asarray(value, dtype=np.float64)
-    except (ValueError, TypeError):
-        points = np.empty(0)
-    if points.ndim != 2 or points.shape[1] != 2 or not np.isfinite(points).all():
-        raise DataError(f"{where}: expected a list of finite [x, y]")
-    return points
+    height, width = numbers(value, 2, where)
+    if min(height, width) < 1 or height % 1 or width % 1:
+        raise DataError(f"{where}: expected height and width as whole numbers above 0, got {value}")
+    return int(height), int(width)
 
 
 def _plain(value: Any) -> Any:

@@ -11,6 +11,7 @@ from PIL import Image, ImageDraw
 
 from simsc.coordinates import Size
 from simsc.errors import DataError
+from simsc.images import MAX_PIXELS
 
 
 def mask_to_runs(mask: np.ndarray) -> dict[str, Any]:
@@ -35,7 +36,8 @@ def runs_to_mask(runs: dict[str, Any]) -> np.ndarray:
     """
     height, width = runs["size"]
     counts = runs["counts"]
-    if not isinstance(counts, list) or sum(counts) != height * width:
+    whole = isinstance(counts, list) and all(isinstance(each, int) and each >= 0 for each in (height, width, *counts))
+    if not whole or sum(counts) != height * width or height * width > MAX_PIXELS:
         raise DataError("mask: expected uncompressed run lengths, a list of counts that sum to height * width")
     values = np.arange(len(counts)) % 2 == 1
     return np.repeat(values, counts).reshape((height, width), order="F")
@@ -159,15 +161,27 @@ class Moved:
 
     @staticmethod
     def from_dict(value: dict[str, Any]) -> Moved:
-        """The inverse of :meth:`to_dict`."""
+        """The inverse of :meth:`to_dict`; refuses what that did not write."""
+        try:
+            return Moved._of(value)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise DataError(f"not a moved label ({repr(error)[:80]})") from None
+
+    @staticmethod
+    def _of(value: dict[str, Any]) -> Moved:
+        x0, y0, x1, y1 = map(float, value["box"] or (0, 0, 0, 0))
         thing = Instance(
-            category=value["category"],
-            keypoints={name: (x, y) for name, (x, y) in value["keypoints"].items()},
-            box=None if value["box"] is None else tuple(value["box"]),
+            category=str(value["category"]),
+            keypoints={name: (float(x), float(y)) for name, (x, y) in value["keypoints"].items()},
+            box=(x0, y0, x1, y1) if value["box"] else None,
             mask=None if value["mask"] is None else runs_to_mask(value["mask"]),
         )
-        status = value["keypoint_status"]
-        return Moved(thing, value["keypoint_confidence"], status, value["box_confidence"], value["mask_confidence"])
+        scores = {name: float(score) for name, score in value["keypoint_confidence"].items()}
+        status = dict(value["keypoint_status"])
+        if not set(status.values()) <= {SURE, UNSURE, NONE}:
+            raise ValueError(status)
+        of_areas = (value["box_confidence"], value["mask_confidence"])
+        return Moved(thing, scores, status, *(None if score is None else float(score) for score in of_areas))
 
     @staticmethod
     def certain(instance: Instance) -> Moved:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +15,11 @@ import numpy as np
 from simsc.coordinates import Size
 from simsc.errors import DataError
 from simsc.images import FORMATS, read_image
+from simsc.reading import is_file, read_json
 from simsc.transfer.instances import Category, Instance, polygon_mask, runs_to_mask
+
+_WRONG = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError)
+"""What meeting something else than expected in a file's content raises."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,9 @@ def read_categories(path: str | Path) -> list[Category]:
         if "annotations" in value:
             return [_category(item) for item in value["categories"]]
         things = _from_labelme(value["shapes"], None) if "shapes" in value else _plain(value, path, masks=False)
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from None
+    except _WRONG as error:
         raise _wrong_form(path, error) from None
     names: dict[str, dict[str, None]] = {}
     for thing in things:
@@ -88,7 +93,7 @@ def _of_coco(path: Path) -> list[tuple[Path, Path]]:
     places = [path.parent, path.parent / "images"]
     found = []
     for name in names:
-        image = next((place / name for place in places if (place / name).is_file()), None)
+        image = next((place / name for place in places if is_file(place / name)), None)
         if image is None:
             raise DataError(f"{path}: the image '{name}' is in none of {', '.join(map(str, places))}")
         found.append((image, path))
@@ -101,8 +106,8 @@ def _labelled_names(value: dict[str, Any], whole: bool = False) -> list[str]:
     try:
         labelled = {item["image_id"] for item in value.get("annotations", [])}
         names = [item["file_name"] for item in value.get("images", []) if item["id"] in labelled]
-    except (KeyError, TypeError) as error:
-        raise DataError(f"COCO annotations: {error!r} is missing or of another type") from None
+    except _WRONG as error:
+        raise DataError(f"COCO annotations: {repr(error)[:200]} is missing or of another type") from None
     return names if whole else [Path(name).name for name in names]
 
 
@@ -114,17 +119,14 @@ def _labels_of(image: Path, annotations: str | Path | None) -> Path:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    try:
-        value: Any = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise DataError(f"{path}: the annotations cannot be read ({error})") from None
+    value = read_json(path)
     if not isinstance(value, dict):
         raise _wrong_form(path, f"a {type(value).__name__}")
     return value
 
 
 def _wrong_form(path: Path, reason: object) -> DataError:
-    return DataError(f"{path}: not of the form of COCO, labelme or plain annotations ({reason!r})")
+    return DataError(f"{path}: not of the form of COCO, labelme or plain annotations ({repr(reason)[:200]})")
 
 
 def _category(item: dict[str, Any]) -> Category:
@@ -151,12 +153,28 @@ def read_instances(path: str | Path, image: str | Path, size: Size) -> list[Inst
     path = Path(path)
     value = _read(path)
     try:
-        found = _instances(value, path, Path(image).name, size)
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        found = [_checked(thing, size) for thing in _instances(value, path, Path(image).name, size)]
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from None
+    except _WRONG as error:
         raise _wrong_form(path, error) from None
     if not found:
         raise DataError(f"{path}: holds no key-points, boxes or masks of {Path(image).name}")
     return found
+
+
+def _checked(thing: Instance, size: Size) -> Instance:
+    """An instance whose labels can be of an image ``(H, W)``."""
+    if not isinstance(thing.category, str) or not all(isinstance(name, str) for name in thing.keypoints):
+        raise DataError("categories and names of key-points must be texts")
+    if thing.mask is not None and thing.mask.shape != size:
+        height, width = thing.mask.shape
+        raise DataError(f"the mask of '{thing.category}' is {width}x{height}, the image {size[1]}x{size[0]}")
+    far = 10 * max(size)  # a label may reach out of the image a little
+    numbers = [*(value for point in thing.keypoints.values() for value in point), *(thing.box or ())]
+    if not all(abs(value) <= far for value in numbers):  # also false for NaN
+        raise DataError(f"a key-point or box of '{thing.category}' lies far outside of the image")
+    return thing
 
 
 def _instances(value: dict[str, Any], path: Path, image: str, size: Size) -> list[Instance]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TextIO
@@ -13,9 +14,10 @@ from typing import Any, TextIO
 import numpy as np
 
 from simsc.errors import ConfigError, DataError, SimscError
-from simsc.files import sha256, write_text
+from simsc.files import Lock, outputs, sha256, write_text
 from simsc.images import read_image
 from simsc.matcher import Matcher
+from simsc.reading import numbers, parse_json, read_text, typed_field
 from simsc.transfer.instances import Labelled, Moved, merge_categories
 from simsc.transfer.move import Labels, Mover
 from simsc.transfer.reading import Source, find_sources, images_in, read_source
@@ -27,6 +29,9 @@ Progress = Callable[[int, int], None]
 class Journal:
     """A file with a head line that says what was asked for, and one line per finished image.
 
+    One process at a time holds it. Lines that cannot be read, for the disk was full or somebody edited the file, are
+    left out: their images are done again.
+
     Args:
         path: of the journal.
         settings: everything that decides the results; a journal of other settings is refused.
@@ -36,64 +41,79 @@ class Journal:
         self.path = path
         self.settings: dict[str, Any] = json.loads(json.dumps(settings))
         self.done: dict[str, Labelled] = {}
+        self.skipped: list[str] = []
+        self._lock = Lock(path)
         self._stream: TextIO | None = None
 
     def __enter__(self) -> Journal:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        lines = _whole_lines(self.path)
-        if lines:
-            self._read(lines)
-        # Writing what was read drops a line that was cut off when the process was stopped; as a whole, for a process
-        # that is stopped while it writes must not lose what was done before.
-        write_text(self.path, "".join(_line(each) for each in (self.settings, *map(_to_dict, self.done.values()))))
-        self._stream = self.path.open("a", encoding="utf-8")
+        with ExitStack() as stack:
+            stack.enter_context(self._lock)
+            if self.path.exists():
+                self._read()
+            # As a whole: a process that is stopped while it writes must not lose what was done before.
+            write_text(self.path, "".join(_line(each) for each in (self.settings, *map(_to_dict, self.done.values()))))
+            self._stream = stack.enter_context(self.path.open("a", encoding="utf-8"))
+            self._stack = stack.pop_all()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._stream:
-            self._stream.close()
+        self._stack.close()
 
     def add(self, item: Labelled) -> None:
         """Note an image as done."""
-        self.done[item.image] = item
-        self._write(_to_dict(item))
-
-    def _write(self, value: dict[str, Any]) -> None:
         assert self._stream is not None
-        self._stream.write(_line(value))
+        self.done[item.image] = item
+        self._stream.write(_line(_to_dict(item)))
         self._stream.flush()
 
-    def _read(self, lines: list[dict[str, Any]]) -> None:
-        if lines[0] != self.settings:
-            changed = [key for key in self.settings if lines[0].get(key) != self.settings[key]]
+    def _read(self) -> None:
+        text = read_text(self.path)
+        if not text.strip():
+            return  # nothing was noted yet
+        head, *lines = text.split("\n")
+        self._check_settings(head)
+        for number, line in enumerate(lines, start=2):
+            where = f"{self.path}, line {number}"
+            try:
+                item = _from_dict(parse_json(line, where)) if line.strip() else None
+            except DataError as error:
+                self.skipped.append(str(error) if str(error).startswith(where) else f"{where}: {error}")
+                continue
+            if item is not None:
+                self.done[item.image] = item
+
+    def _check_settings(self, line: str) -> None:
+        try:
+            stored = parse_json(line, self.path)
+        except DataError:
+            stored = None
+        if stored == self.settings:
+            return
+        if not isinstance(stored, dict):
             raise ConfigError(
-                f"{self.path}: belongs to a transfer with other settings ({', '.join(changed) or 'unknown'}); "
-                "remove it, or choose another --out"
+                f"{self.path}: its first line is not that of a journal; remove it, or choose another --out"
             )
-        for line in lines[1:]:
-            self.done[line["image"]] = _from_dict(line)
+        changed = [key for key in self.settings if stored.get(key) != self.settings[key]]
+        raise ConfigError(
+            f"{self.path}: belongs to a transfer with other settings ({', '.join(changed) or 'unknown'}); "
+            "remove it, or choose another --out"
+        )
 
 
 def _line(value: dict[str, Any]) -> str:
     return json.dumps(value, ensure_ascii=False) + "\n"
 
 
-def _whole_lines(path: Path) -> list[dict[str, Any]]:
-    if not path.exists():
-        return []
-    text = path.read_text(encoding="utf-8")
-    return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
-
-
 def _to_dict(item: Labelled) -> dict[str, Any]:
     return {"image": item.image, "size": list(item.size), "found": [moved.to_dict() for moved in item.found]}
 
 
-def _from_dict(value: dict[str, Any]) -> Labelled:
-    height, width = value["size"]
-    return Labelled(value["image"], (height, width), [Moved.from_dict(item) for item in value["found"]])
+def _from_dict(value: Any) -> Labelled:
+    height, width = numbers(typed_field(value, "size", list, "the line"), 2, "size").tolist()
+    found = [Moved.from_dict(item) for item in typed_field(value, "found", list, "the line")]
+    return Labelled(typed_field(value, "image", str, "the line"), (int(height), int(width)), found)
 
 
 @dataclass(frozen=True)
@@ -105,12 +125,14 @@ class Outcome:
         images: with their labels, those of an earlier, interrupted run included.
         resumed: how many of them an earlier run had done.
         failed: reason by image.
+        skipped: lines of an earlier run's journal that could not be read; their images were done again.
     """
 
     written: list[Path]
     images: list[Labelled]
     resumed: int
     failed: dict[str, str]
+    skipped: list[str] = field(default_factory=list)
 
     @property
     def done(self) -> int:
@@ -156,6 +178,8 @@ def transfer(
         progress: told how many images of how many are done.
     """
     write = FORMATS[form]
+    if form == "labelme" and Path(out).is_file():
+        raise ConfigError(f"{out} is a file; labelme's form needs the name of a folder")
     sources = [read_source(*each) for each in find_sources(source, annotations)]
     limits = {"min_confidence": min_confidence, "max_cycle": max_cycle}
     encoded = matcher.encode_many([each.image for each in sources])
@@ -164,18 +188,19 @@ def transfer(
     images = find_images(targets)
     facts = {"sources": _digests(sources), **limits, **(settings or {})}
     journal_path = Path(f"{out}.journal.jsonl")
-    with Journal(journal_path, facts) as journal:
-        resumed = len(journal.done.keys() & set(map(str, images)))
-        known = {each.image.resolve(): each for each in sources}
-        for path in images:
-            if str(path) not in journal.done and (own := known.get(path.resolve())) is not None:
-                journal.add(Labelled(str(path), own.size, [Moved.certain(thing) for thing in own.instances]))
-        failed = _run(mover, images, journal, batch_size, progress)
-    results = [journal.done[str(path)] for path in images if str(path) in journal.done]
-    written = write(merge_categories(each.categories for each in sources), results, Path(out))
-    if not failed:
-        journal_path.unlink()
-    return Outcome(written, results, resumed, failed)
+    with outputs(journal_path, None if form == "labelme" else out):
+        with Journal(journal_path, facts) as journal:
+            resumed = len(journal.done.keys() & set(map(str, images)))
+            known = {each.image.resolve(): each for each in sources}
+            for path in images:
+                if str(path) not in journal.done and (own := known.get(path.resolve())) is not None:
+                    journal.add(Labelled(str(path), own.size, [Moved.certain(thing) for thing in own.instances]))
+            failed = _run(mover, images, journal, batch_size, progress)
+        results = [journal.done[str(path)] for path in images if str(path) in journal.done]
+        written = write(merge_categories(each.categories for each in sources), results, Path(out))
+        if not failed:
+            journal_path.unlink()
+    return Outcome(written, results, resumed, failed, journal.skipped)
 
 
 def _digests(sources: Sequence[Source]) -> list[list[str]]:
