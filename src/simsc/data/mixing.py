@@ -140,6 +140,7 @@ class Opener:
         self.held = parse_hold_out(hold_out)
         self.seed = seed
         self.notes: list[str] = []
+        self._evaluated: dict[str, list[ImageRef]] = {}
 
     def open(self, specs: Sequence[SourceSpec], listed: bool) -> list[Material]:
         """The material of sources: their listed pairs, or their objects. Keys of several sources never collide."""
@@ -194,8 +195,11 @@ class Opener:
         for held, strict in self.held:
             if held.title == spec.title and not strict:
                 continue
-            places = [held.place, *(one.place for one in specs if one.name == held.name), self.root, None]
-            refs += _evaluated_images(DATASETS[held.name], [place for place in places if place != ""])
+            if held.title not in self._evaluated:
+                places = [held.place, *(one.place for one in specs if one.name == held.name), self.root, None]
+                found = _evaluated_images(DATASETS[held.name], [place for place in places if place != ""])
+                self._evaluated[held.title] = found
+            refs += self._evaluated[held.title]
         return Photographs(refs)
 
 
