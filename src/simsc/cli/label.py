@@ -1,4 +1,4 @@
-"""``simsc transfer``: from a few labelled images to a labelled data set."""
+"""``simsc transfer`` and ``adapt``: from a few labelled images to a labelled data set."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from simsc.cli.application import command
 from simsc.cli.options import AsJson, Device, Flip, KeepAspect, Model, Runtime, Size, open_matcher
 
 if TYPE_CHECKING:
+    from simsc.training.adapt import Adapted
     from simsc.transfer.run import Outcome
 
 FAILED = 1
@@ -90,3 +91,43 @@ def _report(outcome: Outcome, out: Path, as_json: bool) -> None:
         print(f"skipped and done again: {reason}", file=sys.stderr)
     for reason in outcome.failed.values():
         print(f"failed: {reason}", file=sys.stderr)
+
+
+@command("simsc adapt labels.json --epochs 1 --out my-model")
+def adapt(
+    photos: Annotated[Path, typer.Argument(help="Your key-points in COCO's format; two photographs are enough.")],
+    out: Annotated[Path, typer.Option(help="Folder of the adapted model, which --model then takes.")],
+    start: Annotated[str | None, typer.Option(help="Model to start from; default: the packaged one.")] = None,
+    epochs: Annotated[int, typer.Option(min=0, help="How often to measure while training.")] = 8,
+    seed: Annotated[int, typer.Option(min=0, help="Decides what is held out.")] = 0,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue an adaptation that was interrupted.")] = False,
+    device: Device = "auto",
+    as_json: AsJson = False,
+) -> None:
+    """Fine-tune the packaged model on your own key-points, in minutes.
+
+    A quarter of the photographs, or of the key-points where there are fewer than five photographs, is held out; the
+    model is measured on it before and after; the start is kept if nothing was gained. `simsc train` has all options.
+    """
+    from simsc.cli.views import training_listener
+    from simsc.training.adapt import adapt as run
+
+    with training_listener(out, True, False) as listener:
+        result = run(
+            photos, out, start=start, epochs=epochs, seed=seed, device=device, resume=resume, listener=listener
+        )
+    _report_adapted(result, as_json)
+
+
+def _report_adapted(result: Adapted, as_json: bool) -> None:
+    if as_json:
+        facts = {"out": str(result.out), "gained": result.gained, "before": result.before, "after": result.after}
+        typer.echo(json.dumps({**facts, "held_out": result.held_out, "photographs": result.photographs}))
+        return
+    typer.echo(f"Held out: {result.held_out}; learned from {result.photographs} photographs.")
+    for alpha, before in result.before.items():
+        typer.echo(f"PCK@{alpha}: {before:.1f} before, {result.after[alpha]:.1f} after")
+    if result.gained:
+        typer.echo(f"The adapted model is {result.out}: use it with --model {result.out}")
+    else:
+        typer.echo(f"Nothing was gained: {result.out} holds the start, unchanged.")

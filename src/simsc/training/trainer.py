@@ -22,7 +22,7 @@ from simsc.files import cache_folder, write_json
 from simsc.models.card import Best
 from simsc.models.trained import Trained
 from simsc.training.config import Config
-from simsc.training.data import open_data
+from simsc.training.data import RunData, open_data
 from simsc.training.feed import TrainingFeed, Work
 from simsc.training.listener import Listener, StopRequest
 from simsc.training.monitor import Monitor, StepMeter, TrainingDiverged, gradient_magnitudes
@@ -43,6 +43,7 @@ class Trainer:
         resume: continue the run in ``out``.
         listener: wants to know how it is going.
         notes: sentences on how the configuration came about, for the run's record.
+        data: what to train on and measure with, instead of the configuration's sources.
 
     Attributes:
         notes: the same, and what the data had to say.
@@ -58,10 +59,11 @@ class Trainer:
         resume: bool = False,
         listener: Listener | None = None,
         notes: Sequence[str] = (),
+        data: RunData | None = None,
     ) -> None:
         self.config, self.folder, self.listener = config, RunFolder(Path(out)), listener or Listener()
         self.device = distributed.local_device(device)
-        self.data = open_data(config, root)
+        self.data = data or open_data(config, root)
         self.notes = [*notes, *self.data.notes]
         self._build()
         self.epoch, self.batch, self.step = 0, 0, 0
