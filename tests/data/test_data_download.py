@@ -50,6 +50,7 @@ class Server:
         request.send_response(206 if asked else 200)
         if asked:
             request.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
+        request.send_header("ETag", '"one"')  # a part is continued only if the file is known to be the same
         request.send_header("Content-Length", str(len(content) - start))
         request.end_headers()
         part = content[start:]
@@ -128,6 +129,7 @@ def test_interrupted_download_is_continued_by_the_next_call(offered: Server, tmp
     part = tmp_path / "new/data.zip.part"
     part.parent.mkdir()
     part.write_bytes(offered.files["/data.zip"][:50])
+    part.with_name("data.zip.part.tag").write_text('"one"')
     download_dataset("pfpascal", tmp_path / "new", say=lambda _: None)
     assert offered.ranges[0] == "bytes=50-"
 

@@ -65,6 +65,17 @@ def test_matches_are_found_in_pixels_of_the_original_image(color_model: SimSC, m
     np.testing.assert_allclose(found.predicted, truth, atol=0.1)
 
 
+@pytest.mark.parametrize("localizer", ["kernel-soft-argmax", "soft-argmax"])
+def test_the_evaluation_temperature_divides_the_scores_once_more(model: SimSC, test_pairs, localizer: str) -> None:
+    both = predicted(model, test_pairs, localizer=localizer, temperature=0.1, beta_eval=0.2)
+    joined = predicted(model, test_pairs, localizer=localizer, temperature=0.02)
+    plain = predicted(model, test_pairs, localizer=localizer, temperature=0.1)
+    for one, other, third in zip(both, joined, plain, strict=True):
+        np.testing.assert_allclose(one.predicted, other.predicted, atol=1e-2)
+        np.testing.assert_allclose(one.confidence, other.confidence, atol=1e-4)
+        assert np.abs(one.predicted - third.predicted).max() > 0.1
+
+
 def test_each_image_is_encoded_once(model: SimSC, test_pairs, monkeypatch) -> None:
     seen = []
     trunk = model.trunk
