@@ -5,11 +5,12 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test browser lint types tests bench docs experiments mutants trace clean
+.PHONY: help demo test test-ray browser lint types tests bench docs experiments mutants trace clean
 
 help:
 	@echo "make demo          match, adapt and report; A=one.jpg B=two.jpg matches your own images too"
 	@echo "make test          formatter, linter, type checker and all tests"
+	@echo "make test-ray      bulk matching on a real Ray of two workers"
 	@echo "make experiments   every experiment of the paper in its quick form"
 	@echo "make bench         speed as ratios"
 	@echo "make docs          the documentation site, in site/"
@@ -42,6 +43,11 @@ browser:
 
 tests: $(STAMP) browser
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup
+
+# Apart from the others: Ray is large, and takes longer to start than all other tests of the room to run.
+test-ray: $(STAMP)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[ray]'
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/bulk/test_ray.py
 
 bench: $(STAMP)
 	$(BIN)/simsc bench

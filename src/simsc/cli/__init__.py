@@ -10,12 +10,12 @@ from types import FrameType
 
 import typer
 
-from simsc.cli import data, evaluate, experiment, label, match, models, serve, train
+from simsc.cli import bulk, data, evaluate, experiment, label, match, models, serve, train
 from simsc.cli.application import app
 from simsc.errors import SimscError, explain
 
 # Importing a module adds its commands.
-__all__ = ["app", "data", "evaluate", "experiment", "label", "main", "match", "models", "serve", "train"]
+__all__ = ["app", "bulk", "data", "evaluate", "experiment", "label", "main", "match", "models", "serve", "train"]
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # names of glibc's mallopt
 _KEPT_BYTES = 1 << 30

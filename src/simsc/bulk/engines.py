@@ -1,0 +1,203 @@
+"""Who does the work: processes of this machine that share the model's memory, or a Ray cluster.
+
+An engine takes shards in any order and reports each when its file is written. Neither has a queue, a scheduler or
+retries of its own: a pool of processes does it here, Ray Data there.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from itertools import islice
+from typing import Any, TypeVar
+
+import torch
+
+from simsc.bulk.job import OWN_STORE, Job, Resources
+from simsc.bulk.places import Place, need
+from simsc.bulk.worker import Done
+from simsc.errors import SimscError
+from simsc.matcher import Matcher
+from simsc.registry import Registry
+
+Item = TypeVar("Item")
+Report = TypeVar("Report")
+MakeWorker = Callable[[Matcher, int], Callable[[Item], Report]]
+Engine = Callable[[Job, Matcher, Sequence[int], Resources], Iterator[Done]]
+ENGINES: Registry[Engine] = Registry("engine")
+OBJECT_STORE = 200 << 20
+"""Bytes of shared memory that a Ray begun here sets aside."""
+
+
+@ENGINES.register("local")
+def run_local(job: Job, matcher: Matcher, shards: Sequence[int], resources: Resources) -> Iterator[Done]:
+    """Processes of this machine, each with one thread, so that results do not depend on how many there are."""
+    tidy = _Tidy(job, resources)
+    for done in run_here(job.worker, matcher, shards, usual_workers(matcher, resources.workers, len(shards))):
+        tidy(done)
+        yield done
+
+
+def run_here(make: MakeWorker[Item, Report], matcher: Matcher, items: Iterable[Item], workers: int) -> Iterator[Report]:
+    """Apply a worker to items, in this process or in several; reports come as they are ready.
+
+    ``make(matcher, workers)`` makes what does the work, one of so many; it, items and reports travel between processes.
+    """
+    if workers > 1:
+        yield from _in_processes(make, matcher, items, workers)
+        return
+    work = make(matcher, 1)
+    for item in items:
+        with _one_thread():
+            report = work(item)
+        yield report
+
+
+def usual_workers(matcher: Matcher, wanted: int | None, items: int) -> int:
+    """Processes for so many items: one a core, or one for an accelerator, unless told otherwise."""
+    usual = (os.cpu_count() or 1) if matcher.device.type == "cpu" else 1
+    return max(min(wanted or usual, items), 1)
+
+
+def _in_processes(
+    make: MakeWorker[Item, Report], matcher: Matcher, items: Iterable[Item], workers: int
+) -> Iterator[Report]:
+    if matcher.device.type == "cpu":
+        matcher.model.share_memory()  # one copy of the weights for all
+    context = torch.multiprocessing.get_context("spawn")
+    waiting = iter(items)
+    try:
+        with ProcessPoolExecutor(workers, context, _begin, (make, matcher, workers)) as pool:
+            running: set[Future[Any]] = set()
+            while True:
+                running |= {pool.submit(_run, item) for item in islice(waiting, 2 * workers - len(running))}
+                if not running:
+                    return
+                finished, running = wait(running, return_when=FIRST_COMPLETED)
+                for future in finished:
+                    yield future.result()
+    except BrokenProcessPool:
+        raise SimscError(
+            "a worker process was stopped from outside, perhaps for want of memory; what was finished is kept: run the "
+            "same command again to go on, with fewer workers if memory was short"
+        ) from None
+
+
+_work: Callable[[Any], Any] | None = None
+
+
+def _begin(make: MakeWorker[Any, Any], matcher: Matcher, workers: int) -> None:
+    global _work
+    torch.set_num_threads(1)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    _work = make(matcher, workers)
+
+
+def _run(item: Any) -> Any:
+    assert _work is not None
+    return _work(item)
+
+
+def _end_with_parent() -> None:
+    """A pool's processes would wait for ever for a parent that was killed."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+class _Tidy:
+    """Keeps the store inside the job's folder below its limit: files not used for longest go first."""
+
+    def __init__(self, job: Job, resources: Resources) -> None:
+        self.folder = Place.at(job.out) / OWN_STORE if resources.store is None else None
+        self.limit, self.stored = resources.store_bytes, 0
+
+    def __call__(self, done: Done) -> None:
+        self.stored += done.stored
+        if self.folder is None or self.stored <= self.limit:
+            return
+        fs = need("pyarrow.fs")
+        selector = fs.FileSelector(self.folder.path, recursive=True, allow_not_found=True)
+        files = [each for each in self.folder.system.get_file_info(selector) if each.is_file]
+        self.stored = sum(each.size for each in files)
+        for each in sorted(files, key=lambda each: each.mtime_ns or 0):
+            if self.stored <= 0.8 * self.limit:
+                break
+            replace(self.folder, path=each.path).delete()
+            self.stored -= each.size
+
+
+class RayWorker:
+    """An actor: one model, the shards that Ray hands to it."""
+
+    def __init__(self, job: Job, threads: int) -> None:
+        torch.set_num_threads(threads)
+        self.work = job.worker(job.load_matcher(), 1)
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """Match the shards of a batch."""
+        results = [asdict(self.work(int(shard))) for shard in batch["shard"]]
+        return {name: [result[name] for result in results] for name in results[0]}
+
+
+@ENGINES.register("ray")
+def run_ray(job: Job, matcher: Matcher, shards: Sequence[int], resources: Resources) -> Iterator[Done]:  # noqa: ARG001
+    """A Ray Data pipeline: shards in, reports out, one model per actor; Ray repeats what a lost worker had in hand."""
+    if not shards:
+        return
+    ray, started = connect(resources.address)
+    try:
+        workers = resources.workers or max(int(ray.cluster_resources().get("CPU", 1) // max(resources.cpus, 1)), 1)
+        workers = min(workers, len(shards))
+        data = ray.data.from_items([{"shard": shard} for shard in shards], override_num_blocks=len(shards))
+        reports = data.map_batches(
+            RayWorker,
+            batch_size=1,
+            concurrency=workers,
+            num_cpus=resources.cpus,
+            num_gpus=resources.gpus or None,
+            fn_constructor_kwargs={"job": job, "threads": max(int(resources.cpus), 1)},
+        )
+        for row in reports.iter_rows():
+            yield Done(**row)
+    finally:
+        if started:
+            ray.shutdown()
+
+
+def connect(address: str | None = None, **options: Any) -> tuple[Any, bool]:
+    """Ray, joined to the cluster of an address or of ``RAY_ADDRESS``, or else begun on this machine; and whether it is
+    ours to end.
+
+    One that is begun here listens on this machine alone, and needs little memory: pairs and results travel as files.
+    """
+    address = address or os.environ.get("RAY_ADDRESS")
+    if address is None:
+        # Read when Ray is imported: without the first, Ray on Linux replaces 127.0.0.1 by an address others can reach.
+        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        local = {"include_dashboard": False, "_node_ip_address": "127.0.0.1", "object_store_memory": OBJECT_STORE}
+        options = {**local, **options}
+    ray = need("ray", "ray")
+    need("ray.data", "ray")
+    if ray.is_initialized():
+        return ray, False
+    ray.init(address=address or "local", log_to_driver=False, **options)
+    return ray, True

@@ -1,0 +1,243 @@
+"""Where is this part in all of them? A collection of images, encoded once, that answers for one point at a time.
+
+Coarse to fine: faiss finds the images that hold a feature like the query's, among compressed features of all images;
+only those are looked at exactly, from the store of encodings.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from simsc.bulk.engines import run_here, usual_workers
+from simsc.bulk.pairs import Ready, make_ready, plain
+from simsc.bulk.places import Place, need, read_bytes
+from simsc.bulk.rules import find_images
+from simsc.bulk.store import Encodings, Store, fingerprint
+from simsc.errors import ConfigError, DataError, SimscError
+from simsc.matcher import EncodedImage, Matcher, load
+from simsc.matcher.pairing import check_query
+from simsc.matching.localize import localize, peak_probability
+
+POOL = 2
+"""Features are averaged over so many cells a side before they are indexed: a quarter of the memory."""
+
+DIMENSIONS = 64
+TRAINED_ON = 200_000  # features that the compression is fitted to, at most
+FEW = 50_000  # features that are searched one by one
+CHUNK = 64  # images that a worker encodes at a time
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A place that looks like the query.
+
+    Attributes:
+        image: its path.
+        point: ``(x, y)`` in pixels.
+        similarity: cosine of the best cell's feature and the query's, in [-1, 1]; hits are sorted by it.
+        confidence: probability of the best cell among those of its image.
+    """
+
+    image: str
+    point: tuple[float, float]
+    similarity: float
+    confidence: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {**vars(self), "point": list(self.point)}
+
+
+def build_index(
+    folder: str | Path,
+    out: str | Path,
+    *,
+    model: str | None = None,
+    options: dict[str, Any] | None = None,
+    store: str | None = None,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> dict[str, str]:
+    """Encode the images of a folder and index them; returns the reasons of those that cannot be used.
+
+    Args:
+        folder: of images, searched to any depth.
+        out: folder of the index; encodings that are there already are used.
+        model, options: of :func:`simsc.load`.
+        store: folder of encodings; None for one inside ``out``.
+        workers: processes; None for one a core.
+        progress: told how many images of how many are done.
+    """
+    matcher, place = load(model, **(options or {})), Place.at(out)
+    if not plain(matcher):
+        raise ConfigError("an index needs a model without a matching head, and no flipped ensemble")
+    where = str(store or f"{out}/encodings")
+    images = find_images(Place.at(folder))
+    failed: dict[str, str] = {}
+    done = 0
+    chunks = [images[start : start + CHUNK] for start in range(0, len(images), CHUNK)]
+    make = partial(Preparer, str(folder), where)
+    for count, problems in run_here(make, matcher, chunks, usual_workers(matcher, workers, len(chunks))):
+        failed.update(problems)
+        done += count
+        if progress:
+            progress(done, len(images))
+    usable = [path for path in images if path not in failed]
+    if not usable:
+        raise DataError(f"{folder}: none of its {len(images)} images can be used")
+    _write_coarse(place, _encodings(matcher, where, lambda image: image), usable)
+    facts = {"model": model, "options": options or {}, "mark": fingerprint(matcher), "store": where, "images": usable}
+    (place / "index.json").write(json.dumps(facts).encode())
+    return failed
+
+
+class Preparer:
+    """Encodes lists of images into a store."""
+
+    def __init__(self, root: str, store: str, matcher: Matcher, workers: int) -> None:  # noqa: ARG002
+        folder = Store(Place.at(store), matcher)
+        self.images = Encodings(matcher, lambda _: 0, lambda _: 0, root=Place.at(root), store=folder, max_bytes=0)
+
+    def __call__(self, paths: Sequence[str]) -> tuple[int, dict[str, str]]:
+        """How many were seen, and the reasons of those that cannot be used."""
+        return len(paths), self.images.prepare(paths)
+
+
+class Index:
+    """An index that was built, ready to be asked.
+
+    Args:
+        folder: of the index.
+        device: ``auto``, ``cpu``, ``cuda``, ``mps``.
+        max_bytes: memory for encodings of images that were looked at.
+    """
+
+    def __init__(self, folder: str | Path, *, device: str = "auto", max_bytes: int = 1 << 30) -> None:
+        place = Place.at(folder)
+        try:
+            facts = json.loads(read_bytes(place / "index.json"))
+            self.images: list[str] = facts["images"]
+            self.matcher = load(facts["model"], **{**facts["options"], "device": device})
+            same = facts["mark"] == fingerprint(self.matcher)
+        except (ValueError, KeyError, TypeError) as error:
+            raise DataError(f"{place}: not an index ({error!r})") from None
+        if not same:
+            raise ConfigError(f"{place}: was built with another model; build it again")
+        self._coarse = _read_coarse(place)
+        self._ready = _encodings(self.matcher, facts["store"], make_ready(self.matcher), max_bytes)
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    @torch.inference_mode()
+    def find(
+        self, image: Any, point: Sequence[float], *, top: int = 10, candidates: int = 100, exhaustive: bool = False
+    ) -> list[Hit]:
+        """Places in the collection that look most like a point of an image, the best one of each image.
+
+        Args:
+            image: anything that :class:`simsc.Matcher` takes.
+            point: ``(x, y)`` in its pixels.
+            top: hits that are returned.
+            candidates: images that are looked at exactly, at least ``top``.
+            exhaustive: look at all images.
+        """
+        encoded = self.matcher.encode(image)
+        query = check_query([point], encoded.size)
+        source = make_ready(self.matcher)(encoded)
+        feature = source.sample(query)
+        chosen = range(len(self)) if exhaustive else self._near(feature, max(candidates, top))
+        hits = [hit for index in chosen if (hit := self._look(feature, source, self.images[index])) is not None]
+        return sorted(hits, key=lambda hit: (-hit.similarity, hit.image))[:top]
+
+    def _near(self, feature: torch.Tensor, count: int) -> list[int]:
+        """Images with features like the query's, the nearest first."""
+        query = F.normalize(feature, dim=1).cpu().numpy()
+        wanted, asked = min(count, len(self)), 4 * count
+        while True:
+            _, found = self._coarse.search(query, min(asked, self._coarse.ntotal))
+            cells = found[0][found[0] >= 0]
+            images = list(dict.fromkeys((cells // self._cells).tolist()))
+            if len(images) >= wanted or asked >= self._coarse.ntotal or len(cells) < asked:
+                return images[:wanted]
+            asked *= 4
+
+    @property
+    def _cells(self) -> int:
+        return int(self._coarse.ntotal // len(self))
+
+    def _look(self, feature: torch.Tensor, source: Ready, path: str) -> Hit | None:
+        try:
+            target = self._ready.get(path)
+        except (SimscError, OSError):
+            return None  # an image that has gone since the index was built
+        scores = (feature @ target.rows.t()).unflatten(1, target.map_size)[None]
+        scaled = scores / self.matcher.beta_eval
+        x, y = target.pixels(localize(scaled, self.matcher.localizer)[0])[0]
+        similarity = float(scores.max()) * source.temperature * target.temperature
+        return Hit(path, (float(x), float(y)), similarity, float(peak_probability(scaled)[0, 0]))
+
+
+def _encodings(
+    matcher: Matcher, store: str, ready: Callable[[EncodedImage], Any], max_bytes: int = 0
+) -> Encodings[Any]:
+    folder = Store(Place.at(store), matcher)
+    return Encodings(matcher, ready, _bytes, root=Place.at("."), store=folder, max_bytes=max_bytes)
+
+
+def _bytes(value: Any) -> int:
+    return int(getattr(value, "nbytes", 0))
+
+
+def coarse_features(image: EncodedImage, cells: int | None = None) -> np.ndarray:
+    """Unit features ``(n, C)`` of an image on a coarser grid, float32; ``cells`` says how many there must be."""
+    units = F.normalize(image.features.maps, dim=1)
+    pooled = F.normalize(F.avg_pool2d(units, POOL, ceil_mode=True), dim=1)
+    if cells is not None and cells != pooled[0, 0].numel():
+        side = round(cells**0.5)
+        pooled = F.normalize(F.adaptive_avg_pool2d(units, side), dim=1)
+    return np.ascontiguousarray(pooled[0].flatten(1).t().cpu().numpy())
+
+
+@torch.inference_mode()
+def _write_coarse(place: Place, images: Encodings[EncodedImage], paths: Sequence[str]) -> None:
+    """Fit the compression on a part of the images, then add all of them, one after the other."""
+    faiss = need("faiss")
+    first = coarse_features(images.get(paths[0]))
+    cells, channels = first.shape
+    total = cells * len(paths)
+    step = max(-(-total // TRAINED_ON), 1)
+    sample = np.concatenate(list(_features(images, paths[::step], cells)))
+    size = min(DIMENSIONS, channels, len(sample))
+    lists = int(4 * total**0.5)
+    index = faiss.index_factory(channels, f"PCA{size},{'Flat' if total < FEW else f'IVF{lists},SQ8'}")
+    index.train(sample)
+    for features in _features(images, paths, cells):
+        index.add(features)
+    if total >= FEW:
+        faiss.extract_index_ivf(index).nprobe = max(lists // 32, 16)
+    (place / "coarse.faiss").write(memoryview(faiss.serialize_index(index)))
+
+
+def _features(images: Encodings[EncodedImage], paths: Sequence[str], cells: int) -> Iterator[np.ndarray]:
+    for path in paths:
+        yield coarse_features(images.get(path), cells)
+
+
+def _read_coarse(place: Place) -> Any:
+    data = np.frombuffer(read_bytes(place / "coarse.faiss"), dtype=np.uint8)
+    try:
+        return need("faiss").deserialize_index(data)
+    except RuntimeError as error:
+        raise DataError(f"{place}: damaged index ({str(error).splitlines()[0]}); build it again") from None

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import simsc.bulk.pairs as pairs_module
+from simsc.bulk.pairs import Found, Pair, Ready, make_ready, match_each, match_plain, plain
+from simsc.bulk.places import Place
+from simsc.bulk.store import Encodings
+from simsc.matcher import Matcher, load
+from simsc.models.model import SimSC
+
+
+def images(matcher: Matcher, root: Path, max_bytes: int = 1 << 30) -> Encodings[Any]:
+    if plain(matcher):
+        return Encodings(matcher, make_ready(matcher), Ready.nbytes.fget, root=Place.at(root), max_bytes=max_bytes)  # type: ignore[attr-defined]
+    return Encodings(matcher, lambda image: image, lambda _: 1, root=Place.at(root), max_bytes=max_bytes)
+
+
+def some_pairs(count: int = 40, points: int = 5) -> list[Pair]:
+    random = np.random.default_rng(3)
+    chosen = random.integers(0, 6, (count, 2))
+    return [Pair(f"{a}.png", f"{b}.png", random.uniform(0, 90, (random.integers(0, points), 2))) for a, b in chosen]
+
+
+@pytest.fixture(scope="module")
+def resnet() -> Matcher:
+    return load(size=128, device="cpu")
+
+
+def test_the_same_as_matching_each_pair(resnet: Matcher, photos: Path) -> None:
+    pairs = some_pairs()
+    found = match_plain(resnet, images(resnet, photos), pairs, cycle=True)
+    for pair, answer in zip(pairs, found, strict=True):
+        assert isinstance(answer, Found)
+        assert pair.points is not None
+        expected = resnet.match(photos / pair.source, photos / pair.target, pair.points)
+        np.testing.assert_allclose(answer.points, expected.points, atol=0.2)  # half precision
+        np.testing.assert_allclose(answer.confidence, expected.confidence, rtol=0.02)
+        assert answer.temperature == pytest.approx(expected.temperature, rel=1e-5)
+        assert answer.cycle_error is not None
+        np.testing.assert_allclose(answer.cycle_error, expected.cycle_error, atol=1.0)
+
+
+def test_digits_do_not_depend_on_neighbours_or_order(resnet: Matcher, photos: Path) -> None:
+    pairs = [pair for pair in some_pairs(60, 9) if pair.points is not None and len(pair.points)]
+    together = match_plain(resnet, images(resnet, photos), pairs, cycle=True)
+    turned = match_plain(resnet, images(resnet, photos), pairs[::-1], cycle=True)[::-1]
+    alone = [match_plain(resnet, images(resnet, photos), [pair], cycle=True)[0] for pair in pairs]
+    for one, two, three in zip(together, turned, alone, strict=True):
+        for other in (two, three):
+            assert isinstance(one, Found)
+            assert isinstance(other, Found)
+            assert one.points.tobytes() == other.points.tobytes()
+            assert one.confidence.tobytes() == other.confidence.tobytes()
+            assert one.cycle_error.tobytes() == other.cycle_error.tobytes()  # type: ignore[union-attr]
+
+
+def test_small_blocks_and_little_memory_change_nothing(
+    matcher: Matcher, photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pairs = some_pairs()
+    expected = match_plain(matcher, images(matcher, photos), pairs, cycle=False)
+    monkeypatch.setattr(pairs_module, "MAX_QUERY_BYTES", 4 * 64 * 7)
+    monkeypatch.setattr(pairs_module, "MAX_ROWS", 16)
+    lean = images(matcher, photos, max_bytes=0)
+    for one, other in zip(expected, match_plain(matcher, lean, pairs, cycle=False), strict=True):
+        assert isinstance(one, Found)
+        assert isinstance(other, Found)
+        np.testing.assert_array_equal(one.points, other.points)
+
+
+def test_each_image_is_encoded_once(matcher: Matcher, photos: Path) -> None:
+    kept = images(matcher, photos)
+    match_plain(matcher, kept, some_pairs(), cycle=True)
+    assert kept.counts.encoded == 6
+
+
+def test_heads_and_flipped_ensembles_go_pair_by_pair(color_model: SimSC, photos: Path) -> None:
+    matcher = Matcher(color_model, size=128, flip=True, device="cpu")
+    assert not plain(matcher)
+    pairs = [*some_pairs(5), Pair("absent.png", "0.png", np.ones((1, 2)))]
+    found = match_each(matcher, images(matcher, photos), pairs)
+    for pair, answer in zip(pairs[:-1], found[:-1], strict=True):
+        assert isinstance(answer, Found)
+        expected = matcher.match(photos / pair.source, photos / pair.target, pair.points)
+        np.testing.assert_allclose(answer.points, expected.points, atol=0.5)
+    assert isinstance(found[-1], str)
+
+
+def test_what_cannot_be_matched_says_why(matcher: Matcher, photos: Path, tmp_path: Path) -> None:
+    (tmp_path / "bad.png").write_text("no")
+    inside = np.array([[1.0, 1.0]])
+    pairs = [
+        Pair("0.png", "1.png", inside),
+        Pair("0.png", "1.png", np.array([[1.0, 500.0]])),
+        Pair("0.png", str(tmp_path / "bad.png"), inside),
+        Pair(str(tmp_path / "bad.png"), "0.png", inside),
+        Pair("0.png", "1.png"),
+    ]
+    good, *bad = match_plain(matcher, images(matcher, photos), pairs, cycle=True)
+    assert isinstance(good, Found)
+    for reason, part in zip(bad, ("outside of the source image", "bad.png", "bad.png", "no points"), strict=True):
+        assert isinstance(reason, str)
+        assert part in reason
