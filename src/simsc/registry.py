@@ -66,6 +66,11 @@ class Registry(Generic[Item]):
     def __iter__(self) -> Iterator[str]:
         return iter(dict.fromkeys([*self._places, *self._items, *self._entry_points()]))
 
+    @property
+    def own(self) -> list[str]:
+        """Names without those of other packages, which are looked for only when they are needed."""
+        return list(dict.fromkeys([*self._places, *self._items]))
+
     def __len__(self) -> int:
         return sum(1 for _ in self)
 

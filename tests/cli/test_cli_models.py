@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from simsc.cli.models import app
 from simsc.errors import ConfigError, WeightsError
+from simsc.models.card import DEFAULT, packaged_models
 from simsc.models.specs import find_backbone, list_backbones
 from simsc.models.weights import weights_path
 
@@ -41,7 +42,21 @@ def test_list_shows_all_and_filters(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_list_without_a_match_says_so() -> None:
     result = run(app, ["list", "nothing*"])
     assert result.exit_code == 0
-    assert "no backbone matches 'nothing*'" in result.output
+    assert "no model or backbone matches 'nothing*'" in result.output
+
+
+@pytest.mark.skipif(DEFAULT not in packaged_models(), reason="the packaged model is not in this installation")
+def test_packaged_models_are_listed_and_described(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+    assert DEFAULT in run(app, ["list"]).output
+    filtered = run(app, ["list", "simsc*"]).output
+    assert DEFAULT in filtered
+    assert "dino" not in filtered
+    assert json.loads(run(app, ["list", "--json"]).output)[0]["name"] == DEFAULT
+    facts = json.loads(run(app, ["info", DEFAULT, "--json"]).output)
+    assert (facts["temperature"], facts["image_size"], facts["training"]["data"]) == ("mlp", 256, "pfpascal")
+    assert "pfpascal" in run(app, ["info", DEFAULT]).output
+    assert "--heads needs a backbone" in str(run(app, ["info", DEFAULT, "--heads"]).exception)
 
 
 def test_list_as_json_tells_what_is_here() -> None:

@@ -231,3 +231,37 @@ def test_a_model_is_used_as_it_was_trained(stored, mosaic):
 def test_a_model_that_was_just_opened_is_not_copied(stored, monkeypatch):
     monkeypatch.setattr(SimSC, "__deepcopy__", lambda *_: pytest.fail("copied"), raising=False)
     assert load(stored, device="cpu").model.prepared
+
+
+def test_options_of_one_call_leave_the_matcher_as_it_was(color_model, mosaic):
+    source, target = mosaic(), mosaic(seed=1)
+    matcher = Matcher(color_model, beta_eval=2.0, device="cpu")
+    before = matcher.match(source, target, CENTRES)
+    other = copy.deepcopy(color_model)
+    other.set_temperature("fixed:0.3")
+    expected = Matcher(other, localizer="soft-argmax", device="cpu")
+    options = {"localizer": "soft-argmax", "temperature": 0.3}
+    found = matcher.match(source, target, CENTRES, **options)
+    wanted = expected.match(source, target, CENTRES)
+    np.testing.assert_allclose(found.points, wanted.points, atol=1e-3)
+    np.testing.assert_allclose(found.confidence, wanted.confidence, atol=1e-5)
+    np.testing.assert_allclose(found.cycle_error, wanted.cycle_error, atol=1e-3)
+    assert found.temperature == 0.3
+    (many,) = matcher.match_many(source, [target], CENTRES, **options)
+    np.testing.assert_allclose(many.points, found.points, atol=1e-3)
+    flow, flow_wanted = matcher.dense(source, target, **options), expected.dense(source, target)
+    np.testing.assert_allclose(flow.points, flow_wanted.points, atol=1e-2)
+    assert flow.temperature == pytest.approx(0.3)
+    np.testing.assert_array_equal(matcher.match(source, target, CENTRES).points, before.points)
+    for wrong in ({"localizer": "agrmax"}, {"temperature": 0.0}):
+        with pytest.raises(ConfigError, match=r"did you mean 'argmax'|temperature = 0.0 is not allowed"):
+            matcher.match(source, target, CENTRES, **wrong)
+
+
+def test_a_fixed_temperature_reaches_the_mirrored_pair_too(color_model, mosaic):
+    other = copy.deepcopy(color_model)
+    other.set_temperature("fixed:0.3")
+    pair = mosaic(), mosaic(seed=1)
+    found = Matcher(color_model, flip=True, device="cpu").match(*pair, CENTRES, temperature=0.3)
+    expected = Matcher(other, flip=True, device="cpu").match(*pair, CENTRES)
+    np.testing.assert_allclose(found.heatmaps, expected.heatmaps, atol=1e-5)

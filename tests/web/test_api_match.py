@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 
 import numpy as np
 import pytest
@@ -12,7 +13,6 @@ from PIL import Image
 from simsc.matcher import Matcher
 from simsc.matching import LOCALIZERS
 from simsc.matching.localize import localize
-from simsc.web.schemas import LocalizerName
 
 
 def ask(client, source, target, points, **options):
@@ -200,8 +200,14 @@ def test_exported_coco_is_read_as_a_data_set(client, send, tmp_path) -> None:
     np.testing.assert_allclose(points[present], POINTS)
 
 
-def test_localizers_of_the_api_are_those_of_the_package() -> None:
-    assert set(LocalizerName.__args__) == set(LOCALIZERS)
+def test_localizers_of_the_api_and_the_page_are_those_of_the_package(client) -> None:
+    field = client.get("/openapi.json").json()["components"]["schemas"]["MatchRequest"]["properties"]["localizer"]
+    assert field["anyOf"][0]["enum"] == list(LOCALIZERS)
+    page = client.get("/").text.split('<select id="localizer">')[1].split("</select>")[0]
+    assert set(re.findall(r'<option value="([^"]+)"', page)) == set(LOCALIZERS.own)
+    refused = client.post("/api/match", json={"source": "a", "target": "b", "points": POINTS, "localizer": "agrmax"})
+    assert refused.status_code == 422
+    assert "did you mean 'argmax'" in refused.json()["detail"]
 
 
 def test_samples_are_pairs_with_known_points(client) -> None:

@@ -11,10 +11,11 @@ from typing import Any
 import typer
 
 from simsc.cli.application import command
+from simsc.matching import LOCALIZERS
 
 _MODEL_HELP = "Packaged model, model file, run folder, or backbone to use as it is, also with a head: resnet50+hpf."
 _PROTOCOL_HELP = "paper-256, square-256, original, cats-256, geoaware, dift; @SIDE sets the size; default: the model's."
-_LOCALIZER_HELP = "kernel-soft-argmax, argmax, soft-argmax, window-soft-argmax; default: the model's."
+_LOCALIZER_HELP = f"{', '.join(LOCALIZERS.own)}; default: the model's."
 _BETA_HELP = "Evaluation temperature on top of the model's; default: the one it was trained for, or 1."
 
 
@@ -31,6 +32,8 @@ def evaluate(
     localizer: str | None = typer.Option(None, help=_LOCALIZER_HELP),
     temperature: float | None = typer.Option(None, help="Fixed effective temperature instead of the model's own."),
     beta_eval: float | None = typer.Option(None, help=_BETA_HELP),
+    size: int | None = typer.Option(None, min=16, help="Side of the input; the protocol's distances stay as they are."),
+    flip: bool = typer.Option(False, "--flip", help="Flipped ensemble: match the mirrored pair too; twice the time."),
     predictions: Path | None = typer.Option(None, help="Write one line of JSON per pair, points in original pixels."),
     out: Path | None = typer.Option(None, help="Write the result as JSON."),
     limit: int | None = typer.Option(None, min=1, help="Only the first so many pairs."),
@@ -51,7 +54,7 @@ def evaluate(
         with _progress(distributed.is_main()) as progress:
             result, found = evaluate_model(
                 trained, data, root, split, protocol, localizer=localizer, beta_eval=beta_eval,
-                temperature=temperature, limit=limit, progress=progress,
+                temperature=temperature, size=size, flip=flip, limit=limit, progress=progress,
             )  # fmt: skip
         if not distributed.is_main():
             return
@@ -64,7 +67,6 @@ def _check_names(protocol: str | None, data: str, localizer: str | None) -> None
     """Refuse misspelt names before anything slow or missing is looked for."""
     from simsc.data.sources import dataset_info
     from simsc.evaluation.protocol import find_protocol
-    from simsc.matching import LOCALIZERS
 
     if protocol is not None:
         find_protocol(protocol)

@@ -1,8 +1,10 @@
-"""``simsc models``: which backbones exist, what they need, and where their weights are."""
+"""``simsc models``: which models and backbones exist, what they need, and where their weights are."""
 
 from __future__ import annotations
 
+import fnmatch
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,12 +12,14 @@ import typer
 
 from simsc.cli.application import app as application
 from simsc.cli.application import command
+from simsc.errors import ConfigError
 from simsc.models.specs import HUB_PREFIX, BackboneSpec, find_backbone, list_backbones
 
-app = typer.Typer(help="Backbones and their weights.", no_args_is_help=True)
+app = typer.Typer(help="Models, backbones and their weights.", no_args_is_help=True)
 application.add_typer(app, name="models")
 
 Name = Annotated[str, typer.Argument(help="A name or alias of `simsc models list`.")]
+AnyName = Annotated[str, typer.Argument(help="A name of `simsc models list`, a model file or a run folder.")]
 Pattern = Annotated[str, typer.Argument(help="Shell pattern for names and aliases, such as '*dino*'.")]
 Heads = Annotated[bool, typer.Option("--heads", help="Measure what each matching head costs on this backbone.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
@@ -23,31 +27,46 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text
 
 @command("simsc models list '*dino*'", name="list", group=app)
 def list_command(pattern: Pattern = "*", as_json: AsJson = False) -> None:
-    """List the backbones of the registry."""
+    """List the packaged models and the backbones of the registry."""
+    from simsc.models.card import packaged_models
+
+    packaged = {name: path for name, path in packaged_models().items() if fnmatch.fnmatch(name, pattern)}
     specs = [find_backbone(name) for name in list_backbones(pattern)]
     if as_json:
-        typer.echo(json.dumps([_facts(spec) for spec in specs], indent=2))
+        trained = [_trained_facts(name, path) for name, path in packaged.items()]
+        typer.echo(json.dumps([*trained, *(_facts(spec) for spec in specs)], indent=2))
         return
-    if not specs:
-        typer.echo(f"no backbone matches '{pattern}'; `simsc models list` shows all", err=True)
+    if not (packaged or specs):
+        typer.echo(f"no model or backbone matches '{pattern}'; `simsc models list` shows all", err=True)
         return
     from rich.console import Console
 
-    Console().print(_table(specs))
+    console = Console()
+    for table in (_trained_table(packaged) if packaged else None, _table(specs) if specs else None):
+        if table is not None:
+            console.print(table)
 
 
-@command("simsc models info resnet50 --heads", group=app)
-def info(name: Name, heads: Heads = False, as_json: AsJson = False) -> None:
-    """Show everything known about one backbone, and where its weights are or would go."""
-    spec = find_backbone(name)
-    facts = {**_facts(spec), "parameters": _parameters(spec)}
-    costs = _head_costs(spec) if heads else {}
+@command("simsc models info simsc-resnet50", "simsc models info resnet50 --heads", group=app)
+def info(name: AnyName, heads: Heads = False, as_json: AsJson = False) -> None:
+    """Show everything known about a trained model, or about a backbone and where its weights are or would go."""
+    from simsc.models.card import find_model, split_head
+
+    path, (backbone, _) = find_model(name), split_head(name)
+    if path is not None:
+        facts, spec = _trained_facts(name, path), None
+    else:
+        spec = find_backbone(backbone)
+        facts = {**_facts(spec), "parameters": _parameters(spec)}
+    if heads and spec is None:
+        raise ConfigError(f"{name} is a trained model, which keeps its head; --heads needs a backbone")
+    costs = _head_costs(spec) if heads and spec is not None else {}
     if as_json:
         typer.echo(json.dumps({**facts, "heads": costs} if heads else facts, indent=2))
         return
     for key, value in facts.items():
         typer.echo(f"{key.replace('_', ' '):16}{_as_text(value)}")
-    if heads:
+    if heads and spec is not None:
         typer.echo(f"\nheads, for one pair of {spec.input_size} x {spec.input_size} images:")
         _print_heads(costs)
 
@@ -91,12 +110,47 @@ def average(
 
 
 def _parse_shares(text: str) -> list[float] | None:
-    from simsc.errors import ConfigError
-
     try:
         return [float(part) for part in text.split(",")] if text else None
     except ValueError:
         raise ConfigError(f"--shares {text}: expected numbers with commas, for example 2,1") from None
+
+
+def _trained_facts(name: str, path: Path) -> dict[str, Any]:
+    """What a model's card says, the configuration it was trained with last."""
+    from simsc.models.card import Card
+
+    card = Card.read(path)
+    return {
+        "name": name,
+        "file": str(path),
+        "bytes": path.stat().st_size,
+        **asdict(card.design),
+        "localizer": card.localizer,
+        "beta_eval": card.beta_eval,
+        "image_size": card.image_size,
+        "protocol": card.protocol,
+        "origin": card.origin or None,
+        "averaged": card.averaged,
+        "best": asdict(card.best) if card.best else None,
+        "training": dict(card.training),
+    }
+
+
+def _trained_table(packaged: dict[str, Path]) -> Any:
+    from rich.table import Table
+
+    from simsc.models.card import Card
+
+    table = Table(box=None, pad_edge=False)
+    for title in ("packaged model", "backbone", "temperature", "head", "input", "trained on"):
+        table.add_column(title, justify="right" if title == "input" else "left", no_wrap=True)
+    for name, path in packaged.items():
+        card = Card.read(path)
+        side, data = card.image_size or "-", card.training.get("data", "-")
+        table.add_row(name, card.design.backbone, card.design.temperature, card.design.head, str(side), str(data))
+    table.add_row()
+    return table
 
 
 def _facts(spec: BackboneSpec) -> dict[str, Any]:
@@ -173,4 +227,6 @@ def _as_text(value: Any) -> str:
         return "-"
     if isinstance(value, list):
         return ", ".join(str(item) for item in value) or "-"
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_as_text(item)}" for key, item in value.items()) or "-"
     return f"{value:,}" if isinstance(value, int) and value > 9999 else str(value)

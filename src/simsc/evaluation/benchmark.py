@@ -31,6 +31,8 @@ def evaluate_model(
     localizer: str | None = None,
     beta_eval: float | None = None,
     temperature: float | None = None,
+    size: int | None = None,
+    flip: bool = False,
     limit: int | None = None,
     progress: Progress | None = None,
     encoder: ImageEncoder | None = None,
@@ -47,21 +49,25 @@ def evaluate_model(
         localizer: how score maps become points.
         beta_eval: temperature on top of the model's.
         temperature: a fixed effective temperature instead of the model's own and its evaluation temperature.
+        size: side of the network's input; distances are measured as the protocol says all the same.
+        flip: flipped ensemble: match the mirrored pair too and average the score maps.
         limit: only the first so many pairs.
         progress: told how many pairs of how many are done.
         encoder: the model's own, under the same protocol, where several evaluations share what it keeps.
     """
     rules, info = find_protocol(protocol or model.protocol), dataset_info(data)
     pairs = first(load_pairs(data, root, split), limit)
-    encoder = encoder or ImageEncoder(model.network, rules, side=model.image_size if rules.own_side else None)
+    encoder = encoder or ImageEncoder(model.network, rules, side=size or (model.image_size if rules.own_side else None))
     if beta_eval is None:
         beta_eval = model.beta_eval if temperature is None else 1.0
-    evaluator = Evaluator(encoder, localizer or model.localizer, beta_eval, temperature)
+    evaluator = Evaluator(encoder, localizer or model.localizer, beta_eval, temperature, flip)
     found = distributed.gather_lists(evaluator.predict(distributed.my_share(pairs), progress))
     predictions = [replace(item, protocol=rules.name, threshold=info.threshold) for item in found]
     result: dict[str, Any] = {"data": data, "split": split, "localizer": evaluator.localizer}
-    if rules.own_side and encoder.side != rules.side:
+    if encoder.side != rules.side:
         result["input_size"] = encoder.side
+    if flip:
+        result["flip"] = True
     result.update(score(predictions, rules, info.threshold).to_dict())
     if split == "test" and CLEAN in info.splits:
         result.update(_clean_subset(predictions, rules, info, root))

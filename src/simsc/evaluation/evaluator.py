@@ -7,7 +7,8 @@ streamed over them block by block; memory is bounded by the number of images kep
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 
 import numpy as np
@@ -15,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from simsc.coordinates import Convention, Size, resize_points
+from simsc.coordinates import Convention, Size, flip_points, resize_points
 from simsc.data.records import ImageRef, Pair
 from simsc.errors import ConfigError
 from simsc.evaluation.encoder import ImageEncoder
@@ -41,6 +42,7 @@ class Evaluator:
         localizer: name of a localiser.
         beta_eval: temperature for models that have not learned one.
         temperature: a fixed effective temperature instead of the features' own.
+        flip: flipped ensemble: match the mirrored pair too and average the score maps.
         max_images: how many images' features are kept at a time; by default what fits into ``MAX_BYTES``.
     """
 
@@ -50,12 +52,15 @@ class Evaluator:
         localizer: str = "kernel-soft-argmax",
         beta_eval: float = 1.0,
         temperature: float | None = None,
+        flip: bool = False,
         max_images: int | None = None,
     ) -> None:
         if encoder.protocol.upsample and not encoder.model.head.compares_features:
             raise ConfigError(f"protocol '{encoder.protocol.name}' compares features and would bypass the head")
         self.encoder, self.localizer, self.beta_eval, self.max_images = encoder, localizer, beta_eval, max_images
-        self.temperature = temperature
+        self.temperature, self.flip = temperature, flip
+        if flip and encoder.protocol.upsample:
+            raise ConfigError(f"protocol '{encoder.protocol.name}' compares features and has no flipped ensemble")
 
     @torch.inference_mode()
     def predict(self, pairs: Sequence[Pair], progress: Progress | None = None) -> list[Prediction]:
@@ -64,6 +69,8 @@ class Evaluator:
             pairs = [pair.swapped() for pair in pairs]
         results: dict[int, Prediction] = {}
         for images, members in plan_blocks(pairs, self.max_images or self._images_that_fit(pairs)):
+            if self.flip:
+                images = [*images, *(mirrored(ref) for ref in images)]
             features = {ref.key: item.at_temperature(self.temperature) for ref, item in self.encoder.stream(images)}
             for index, prediction in self._predict_block(pairs, members, features):
                 results[index] = prediction
@@ -76,27 +83,33 @@ class Evaluator:
     ) -> Iterator[tuple[int, Prediction]]:
         for start in range(0, len(members), PAIRS_AT_ONCE):
             chosen = members[start : start + PAIRS_AT_ONCE]
-            points = {index: self._network_points(pairs[index]) for index in chosen}
-            asked = self._read(pairs, points, features)
+            asked = self._read({index: (pairs[index].source, pairs[index].source_points) for index in chosen}, features)
+            mirrors = self._read({index: _in_mirror(pairs[index]) for index in chosen}, features) if self.flip else {}
             for key, indices in _grouped(chosen, lambda index: pairs[index].target.key).items():
-                queries = [asked[index] for index in indices]
-                found, confidence = self._locate(queries, features[key], pairs[indices[0]].target)
+                ref, queries = pairs[indices[0]].target, [asked[index] for index in indices]
+                scores = self.encoder.model.head.score(queries, features[key])
+                if mirrors:
+                    flipped = features[mirrored(ref).key]
+                    again = self.encoder.model.head.score([mirrors[index] for index in indices], flipped)
+                    scores = (scores + again.flip(-1)) / 2
+                found, confidence = self._locate(scores, queries, features[key], ref)
                 yield from self._predictions(pairs, indices, found, confidence, features)
 
     def _read(
-        self, pairs: Sequence[Pair], points: dict[int, Tensor], features: dict[str, Features]
+        self, points: Mapping[int, tuple[ImageRef, np.ndarray]], features: dict[str, Features]
     ) -> dict[int, Asked]:
-        """The queries of each pair; a source is read once for all its pairs."""
+        """The queries of each pair, given its source and the points there; a source is read once for all its pairs."""
         asked: dict[int, Asked] = {}
-        for key, indices in _grouped(points, lambda index: pairs[index].source.key).items():
-            read = self.encoder.model.read(features[key], [points[index] for index in indices])
+        for key, indices in _grouped(points, lambda index: points[index][0].key).items():
+            read = self.encoder.model.read(features[key], [self._network_points(*points[index]) for index in indices])
             asked.update(zip(indices, read, strict=True))
         return asked
 
-    def _locate(self, asked: Sequence[Asked], target: Features, ref: ImageRef) -> tuple[np.ndarray, np.ndarray]:
-        """Matches ``(Q, 2)`` in original pixels and confidences ``(Q,)`` of all queries over one target."""
+    def _locate(
+        self, scores: Tensor, asked: Sequence[Asked], target: Features, ref: ImageRef
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Matches ``(Q, 2)`` in original pixels and confidences ``(Q,)`` from score maps over one target."""
         model, frame = self.encoder.model, self.encoder.frame(ref)
-        scores = model.head.score(asked, target)
         confidence = peak_probability(scores, self.beta_eval)[0].cpu().numpy().astype(np.float64)
         if self.encoder.protocol.upsample:
             joined = torch.cat([each.features for each in asked if each.features is not None])
@@ -127,12 +140,21 @@ class Evaluator:
         frames = {self.encoder.frame(ref) for pair in pairs for ref in (pair.source, pair.target)}
         cells = max((math.prod(backbone.grid_size(frame.canvas)) for frame in frames), default=1)
         # A layer that a head asks for is at most four times as large: early layers have large maps.
-        layers = 1 + 4 * len(head.layers)
+        layers = (1 + 4 * len(head.layers)) * (2 if self.flip else 1)
         return MAX_BYTES // (4 * backbone.channels * cells * layers)
 
-    def _network_points(self, pair: Pair) -> Tensor:
-        points = self.encoder.frame(pair.source).to_network(pair.source_points)
-        return torch.from_numpy(points).float().to(self.encoder.device)
+    def _network_points(self, ref: ImageRef, points: np.ndarray) -> Tensor:
+        return torch.from_numpy(self.encoder.frame(ref).to_network(points)).float().to(self.encoder.device)
+
+
+def mirrored(ref: ImageRef) -> ImageRef:
+    """The same image in a mirror."""
+    return replace(ref, key=f"{ref.key}|flip", flip=not ref.flip)
+
+
+def _in_mirror(pair: Pair) -> tuple[ImageRef, np.ndarray]:
+    """The mirrored source of a pair, and its points there."""
+    return mirrored(pair.source), flip_points(pair.source_points, pair.source.size[1])
 
 
 def plan_blocks(pairs: Sequence[Pair], max_images: int) -> Iterator[tuple[list[ImageRef], list[int]]]:

@@ -1,9 +1,9 @@
-"""Images on their way into the network, and what it says about them."""
+"""Images on their way into the network, what it says about them, and the scores of two of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Union
 
@@ -11,10 +11,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from simsc.coordinates import Convention, Size
+from simsc.coordinates import Convention, Size, flip_points, resize_points
 from simsc.errors import ConfigError
 from simsc.frames import Frame, aspect_frame, square_frame
+from simsc.matching.dense import DenseMatch, dense_match
 from simsc.matching.features import Features
+from simsc.models.model import SimSC
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -47,6 +49,59 @@ class EncodedImage:
     def size(self) -> Size:
         """``(height, width)`` of the image as shown."""
         return self.frame.original
+
+    def to_cells(self, points: np.ndarray) -> Tensor:
+        """Pixels ``(n, 2)`` of the image as shown in cells of its feature map."""
+        frame, features = self.frame, self.features
+        cells = resize_points(frame.to_network(points), frame.canvas, features.map_size, frame.convention)
+        return torch.from_numpy(cells).to(features.maps.device, torch.float32)
+
+    def from_cells(self, cells: Tensor) -> np.ndarray:
+        """Cells ``(..., 2)`` of the feature map in pixels of the image as shown."""
+        frame, exact = self.frame, cells.cpu().numpy().astype(np.float64)
+        return frame.to_original(resize_points(exact, self.features.map_size, frame.canvas, frame.convention))
+
+    def at_temperature(self, effective: float | None) -> EncodedImage:
+        """The same image at a fixed effective temperature of its pairs; None changes nothing."""
+        if effective is None:
+            return self
+        flipped = None if self.flipped is None else self.flipped.at_temperature(effective)
+        return replace(self, features=self.features.at_temperature(effective), flipped=flipped)
+
+
+class PairScorer:
+    """Score maps over the target as a function of points in cells of the source.
+
+    Where both images come with their mirror images, the mirrored pair is matched too and its score maps, mirrored
+    back, are averaged with the others. Scores are divided by ``beta_eval``.
+    """
+
+    def __init__(self, model: SimSC, source: EncodedImage, target: EncodedImage, beta_eval: float = 1.0) -> None:
+        self.source, self.target, self.beta_eval = source, target, beta_eval
+        self.temperature = pair_temperature(source, target) * beta_eval
+        self.scores = model.scorer(source.features, target.features)
+        self.mirrored = None
+        if (source.flipped is None) != (target.flipped is None):
+            raise ConfigError("one image was encoded with flip, the other without; encode both by the same matcher")
+        if source.flipped is not None and target.flipped is not None:
+            self.mirrored = model.scorer(source.flipped, target.flipped)
+
+    def __call__(self, cells: Tensor) -> Tensor:
+        """Points ``(1, N, 2)`` in cells of the source -> scores ``(1, N, h, w)``."""
+        scores = self.scores(cells)
+        if self.mirrored is not None:
+            mirrored = self.mirrored(flip_points(cells, self.source.features.map_size[1])).flip(-1)
+            scores = (scores + mirrored) / 2
+        return scores if self.beta_eval == 1 else scores / self.beta_eval
+
+    def match(self, cells: Tensor, localizer: str) -> DenseMatch:
+        """Where points ``(h, w, 2)`` or ``(1, h, w, 2)`` in cells of the source lie in the target."""
+        return dense_match(self.source.features, self.target.features, cells, score_maps=self, localizer=localizer)
+
+
+def pair_temperature(source: EncodedImage, target: EncodedImage) -> float:
+    """Effective temperature of a pair: the product of both images' temperatures."""
+    return float(source.features.temperature * target.features.temperature)
 
 
 @dataclass(frozen=True)

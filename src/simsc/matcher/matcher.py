@@ -14,9 +14,9 @@ import torch
 from simsc.devices import pick_device
 from simsc.errors import ConfigError, unknown_name
 from simsc.images import read_image
-from simsc.matcher.encoded import EncodedImage, Encoder, ImageLike, View, encode_images
+from simsc.matcher.encoded import EncodedImage, Encoder, ImageLike, PairScorer, View, encode_images, pair_temperature
 from simsc.matcher.flow import DenseFlow, dense_flow
-from simsc.matcher.pairing import PairScorer, check_query, find_points, to_cells
+from simsc.matcher.queries import check_query
 from simsc.matcher.results import MatchResult
 from simsc.matching import LOCALIZERS
 from simsc.models.model import SimSC
@@ -72,8 +72,7 @@ class Matcher:
         trained = Trained.of(model)
         self.localizer = localizer or trained.localizer
         self.beta_eval = trained.beta_eval if beta_eval is None else beta_eval
-        if self.localizer not in LOCALIZERS:
-            raise ConfigError(unknown_name("localizer", self.localizer, LOCALIZERS))
+        _ = LOCALIZERS[self.localizer]  # a misspelt one is refused now
         if not self.beta_eval > 0:
             raise ConfigError(f"beta_eval = {beta_eval} is not allowed; allowed: above 0")
         self.device = pick_device(device)
@@ -103,6 +102,8 @@ class Matcher:
         *,
         min_confidence: float | None = None,
         max_cycle: float | None = None,
+        localizer: str | None = None,
+        temperature: float | None = None,
     ) -> MatchResult:
         """Where points ``(n, 2)`` of the source lie in the target.
 
@@ -111,9 +112,13 @@ class Matcher:
             points: xy in pixels of the source as shown; refused if outside of it.
             min_confidence: matches of less confidence count as unmatched.
             max_cycle: so do matches that lead back to a place further than so many pixels of the source away.
+            localizer: for this call; None for the matcher's.
+            temperature: a fixed effective temperature for this call, in the place of the model's own and its
+                evaluation temperature.
         """
         first, second = self._encode([source, target])
-        return self._match(first, second, check_query(points, first.size), min_confidence, max_cycle)
+        query = check_query(points, first.size)
+        return self._match(first, second, query, min_confidence, max_cycle, localizer, temperature)
 
     @torch.inference_mode()
     def match_many(
@@ -124,6 +129,8 @@ class Matcher:
         *,
         min_confidence: float | None = None,
         max_cycle: float | None = None,
+        localizer: str | None = None,
+        temperature: float | None = None,
         batch_size: int = 8,
     ) -> Iterator[MatchResult]:
         """:meth:`match` of one source with many targets, in their order; targets are encoded in batches."""
@@ -132,7 +139,7 @@ class Matcher:
         remaining = iter(targets)
         while batch := list(islice(remaining, batch_size)):
             for second in self._encode(batch):
-                yield self._match(first, second, query, min_confidence, max_cycle)
+                yield self._match(first, second, query, min_confidence, max_cycle, localizer, temperature)
 
     @torch.inference_mode()
     def dense(
@@ -143,6 +150,8 @@ class Matcher:
         density: int = 1,
         smooth: float = 0.0,
         max_cycle: float | None = None,
+        localizer: str | None = None,
+        temperature: float | None = None,
     ) -> DenseFlow:
         """For every pixel of the target where it comes from in the source, with confidence and cycle error.
 
@@ -152,18 +161,19 @@ class Matcher:
             smooth: average neighbouring shifts with a Gaussian of so many cells, weighted by their confidence and
                 cycle error; 0 leaves each match as it is, 1.5 makes warped pictures calm.
             max_cycle: limit of the cycle mask in pixels of the target; None for a tenth of its larger side.
+            localizer, temperature: for this call, as in :meth:`match`.
         """
         if density < 1 or smooth < 0:
             raise ConfigError(f"density = {density} and smooth = {smooth}: expected at least 1 and at least 0")
         first, second = self._encode([source, target])
+        there, back = self._scorers(first, second, temperature)
         return dense_flow(
-            self._scorer(first, second),
-            self._scorer(second, first),
-            localizer=self.localizer,
-            density=density,
-            smooth=smooth,
-            max_cycle=max_cycle,
+            there, back, localizer=localizer or self.localizer, density=density, smooth=smooth, max_cycle=max_cycle
         )
+
+    def temperature(self, source: EncodedImage, target: EncodedImage) -> float:
+        """The effective temperature that a pair has where a call gives none."""
+        return pair_temperature(source, target) * self.beta_eval
 
     def _match(
         self,
@@ -172,32 +182,41 @@ class Matcher:
         points: np.ndarray,
         min_confidence: float | None,
         max_cycle: float | None,
+        localizer: str | None,
+        temperature: float | None,
     ) -> MatchResult:
-        scorer = self._scorer(source, target)
-        found = find_points(scorer, points, self.localizer)
-        back = find_points(self._scorer(target, source), found.points, self.localizer)
-        error = np.linalg.norm(back.points - points, axis=1)
+        there, back = self._scorers(source, target, temperature)
+        cells = source.to_cells(points)
+        found = there.match(cells[:, None], localizer or self.localizer)
+        returned = back.match(found.points, localizer or self.localizer)
+        error = np.linalg.norm(source.from_cells(returned.points[0, :, 0]) - points, axis=1)
+        confidence = found.confidence[0, :, 0].cpu().numpy()
         matched = np.ones(len(points), dtype=bool)
         if min_confidence is not None:
-            matched &= found.confidence >= min_confidence
+            matched &= confidence >= min_confidence
         if max_cycle is not None:
             matched &= error <= max_cycle
         return MatchResult(
             source_points=points,
-            points=found.points,
-            confidence=found.confidence,
+            points=target.from_cells(found.points[0, :, 0]),
+            confidence=confidence,
             cycle_error=error,
             matched=matched,
-            temperature=scorer.temperature,
+            temperature=there.temperature if temperature is None else temperature,
             source_size=source.size,
             target_size=target.size,
             convention=target.frame.convention,
-            scorer=scorer,
-            cells=to_cells(source, points),
+            scorer=there,
+            cells=cells,
         )
 
-    def _scorer(self, source: EncodedImage, target: EncodedImage) -> PairScorer:
-        return PairScorer(self.model, source, target, self.beta_eval)
+    def _scorers(
+        self, source: EncodedImage, target: EncodedImage, temperature: float | None
+    ) -> tuple[PairScorer, PairScorer]:
+        """From the source to the target, and back."""
+        beta_eval = self.beta_eval if temperature is None else 1.0
+        first, second = source.at_temperature(temperature), target.at_temperature(temperature)
+        return PairScorer(self.model, first, second, beta_eval), PairScorer(self.model, second, first, beta_eval)
 
     def _encode(self, images: list[Any]) -> list[EncodedImage]:
         """Encode what is not encoded yet, in one batch where sizes agree."""
@@ -213,6 +232,6 @@ class Matcher:
         if runtime == "onnx":
             from simsc.export.runtime import OnnxEncoder
 
-            # On the CPU: tracing there leaves the model on the matcher's device untouched.
-            return OnnxEncoder(copy.deepcopy(self.model).cpu())
+            # Traced on the CPU, by a copy where the matcher's own model is elsewhere.
+            return OnnxEncoder(self.model if self.device.type == "cpu" else copy.deepcopy(self.model).cpu())
         raise ConfigError(unknown_name("runtime", runtime, RUNTIMES))

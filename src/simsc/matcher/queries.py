@@ -1,4 +1,4 @@
-"""Query points from text, from files, or as a regular grid."""
+"""Query points from text, from files, or as a regular grid; and those that make no sense refused."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import numpy as np
+from torch import Tensor
 
 from simsc.coordinates import Size
 from simsc.errors import DataError
@@ -53,6 +54,31 @@ def grid_points(size: Size, count: int) -> np.ndarray:
     steps = np.arange(count) + 0.5
     y, x = np.meshgrid(steps * size[0] / count - 0.5, steps * size[1] / count - 0.5, indexing="ij")
     return np.stack([x, y], axis=-1).reshape(-1, 2)
+
+
+def check_query(points: object, size: Size) -> np.ndarray:
+    """Query points as ``(n, 2)`` float64; refuses other shapes and points outside of the image ``(H, W)``.
+
+    >>> check_query([(3, 4)], (10, 10))
+    array([[3., 4.]])
+    """
+    try:
+        array = np.asarray(points.cpu() if isinstance(points, Tensor) else points, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise DataError("points: expected pairs of numbers (x, y)") from None
+    if array.size == 0:
+        return np.zeros((0, 2))
+    if array.ndim != 2 or array.shape[1] != 2:
+        raise DataError(f"points: expected shape (n, 2), one (x, y) each, got {array.shape}")
+    height, width = size
+    inside = (array >= -0.5).all(axis=1) & (array <= (width - 0.5, height - 0.5)).all(axis=1)
+    if not inside.all():
+        index = int(np.flatnonzero(~inside)[0])
+        x, y = array[index]
+        raise DataError(
+            f"point {index + 1} at ({x:g}, {y:g}) lies outside of the source image of {width}x{height} pixels"
+        )
+    return array
 
 
 def _parse_point(text: str, where: str) -> list[float]:

@@ -59,7 +59,7 @@ class Mover:
         max_cycle: float | None = None,
     ) -> None:
         self.matcher, self.sources = matcher, list(sources)
-        self.limits = {"min_confidence": min_confidence, "max_cycle": max_cycle}
+        self.limits: dict[str, Any] = {"min_confidence": min_confidence, "max_cycle": max_cycle}
         for source in self.sources:
             for instance in source.instances:
                 check_instance(instance, source.image.size)

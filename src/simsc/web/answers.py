@@ -32,7 +32,7 @@ def match_response(answer: Answer, query: Query) -> MatchResponse:
     result = answer.result
     return MatchResponse(
         model=query.model,
-        localizer=query.localizer,  # type: ignore[arg-type]
+        localizer=answer.localizer,
         temperature=result.temperature,
         model_temperature=answer.model_temperature,
         learned=answer.learned,

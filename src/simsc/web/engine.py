@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import copy
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from math import sqrt
 
 import numpy as np
 import torch
 
 from simsc.coordinates import Size
 from simsc.matcher import DenseFlow, EncodedImage, Matcher, MatchResult
-from simsc.matching.features import Features
 from simsc.models.temperature import learns
 from simsc.web.schemas import Busy, NotFound
 from simsc.web.settings import Settings
@@ -26,10 +23,10 @@ Opener = Callable[[str], Matcher]
 
 @dataclass(frozen=True)
 class Query:
-    """How to match: a label of the catalogue, a localiser, and a temperature or None for the model's own."""
+    """How to match: a label of the catalogue; localiser and temperature are the model's own where None."""
 
     model: str
-    localizer: str = "kernel-soft-argmax"
+    localizer: str | None = None
     temperature: float | None = None
 
 
@@ -39,6 +36,7 @@ class Answer:
 
     Attributes:
         result: of :meth:`simsc.Matcher.match`.
+        localizer: that was used.
         model_temperature: the model's own effective temperature for the pair.
         learned: whether that was learned.
         cells: ``(h, w)`` of the score maps.
@@ -46,6 +44,7 @@ class Answer:
     """
 
     result: MatchResult
+    localizer: str
     model_temperature: float
     learned: bool
     cells: Size
@@ -73,14 +72,14 @@ class Engine:
         """Where points ``(n, 2)`` of the source lie in the target."""
         with self._taking_turns():
             matcher, first, second = self._prepare(source, target, query)
-            own = _temperature(matcher, first, second)
-            pair = _at_temperature(matcher, first, second, query.temperature)
+            localizer = query.localizer or matcher.localizer
             with _one_thread():
-                result = matcher.match(*pair, points)
+                result = matcher.match(first, second, points, localizer=localizer, temperature=query.temperature)
                 similarities = _similarities(result) if scores else None
             return Answer(
                 result=result,
-                model_temperature=own,
+                localizer=localizer,
+                model_temperature=matcher.temperature(first, second),
                 learned=learns(matcher.model.temperature_name),
                 cells=second.features.map_size,
                 scores=similarities,
@@ -90,8 +89,8 @@ class Engine:
         """The dense match, in pixels of the two images as if they had ``sizes``."""
         with self._taking_turns():
             matcher, first, second = self._prepare(source, target, query)
-            pair = _at_temperature(matcher, first, second, query.temperature)
-            return matcher.dense(*(_resized(image, size) for image, size in zip(pair, sizes, strict=True)))
+            pair = (_resized(image, size) for image, size in zip((first, second), sizes, strict=True))
+            return matcher.dense(*pair, localizer=query.localizer, temperature=query.temperature)
 
     def encode(self, image: StoredImage, model: str) -> None:
         """Run a model on an image now, so that the first question is answered at once."""
@@ -106,9 +105,7 @@ class Engine:
         self, source: StoredImage, target: StoredImage, query: Query
     ) -> tuple[Matcher, EncodedImage, EncodedImage]:
         first, second = self._encoded(source, query.model), self._encoded(target, query.model)
-        matcher = copy.copy(self._matcher(query.model))
-        matcher.localizer = query.localizer
-        return matcher, first, second
+        return self._matcher(query.model), first, second
 
     def _encoded(self, image: StoredImage, model: str) -> EncodedImage:
         if model not in self.settings.models:
@@ -145,29 +142,6 @@ def _one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(threads)
-
-
-def _temperature(matcher: Matcher, first: EncodedImage, second: EncodedImage) -> float:
-    """What the matcher divides similarities by: both images' temperatures, and its own for evaluation."""
-    return float(first.features.temperature * second.features.temperature) * matcher.beta_eval
-
-
-def _at_temperature(
-    matcher: Matcher, first: EncodedImage, second: EncodedImage, wanted: float | None
-) -> tuple[EncodedImage, EncodedImage]:
-    """The pair with its temperatures scaled so that the effective one is ``wanted``."""
-    if wanted is None:
-        return first, second
-    factor = sqrt(wanted / _temperature(matcher, first, second))
-    return _scaled(first, factor), _scaled(second, factor)
-
-
-def _scaled(image: EncodedImage, factor: float) -> EncodedImage:
-    def scale(features: Features) -> Features:
-        return replace(features, beta=features.beta * factor)
-
-    flipped = None if image.flipped is None else scale(image.flipped)
-    return replace(image, features=scale(image.features), flipped=flipped)
 
 
 def _resized(image: EncodedImage, size: Size) -> EncodedImage:

@@ -156,7 +156,7 @@ def match_images(
         Json[list[schemas.Point]], Form(description="JSON: `[[x, y], ...]` in pixels of the source, 0-based.")
     ],
     model: Annotated[str | None, Form(description="A label of `/api/models`.")] = None,
-    localizer: Annotated[schemas.LocalizerName, Form()] = "kernel-soft-argmax",
+    localizer: Annotated[schemas.LocalizerName | None, Form()] = None,
     temperature: Annotated[schemas.Temperature | None, Form()] = None,
 ) -> schemas.MatchResponse:
     """Match two files in one request; nothing is kept."""

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat
 
-from simsc.errors import SimscError
+from simsc.errors import SimscError, unknown_name
+from simsc.matching import LOCALIZERS
 
 MAX_POINTS = 500
 MAX_SCORED_POINTS = 64
 
 Point = tuple[FiniteFloat, FiniteFloat]
 ImageId = Annotated[str, Field(min_length=1, max_length=64, description="Token of an uploaded image.")]
-LocalizerName = Literal["kernel-soft-argmax", "argmax", "soft-argmax", "window-soft-argmax"]
+
+
+def _localizer(name: str) -> str:
+    if name not in LOCALIZERS:
+        raise ValueError(unknown_name("localizer", name, LOCALIZERS))
+    return name
+
+
+LocalizerName = Annotated[str, AfterValidator(_localizer), Field(json_schema_extra={"enum": list(LOCALIZERS)})]
 Temperature = Annotated[
     float,
     Field(ge=1e-4, le=100, allow_inf_nan=False, description="Effective temperature; leave out for the model's own."),
@@ -33,7 +42,9 @@ class PairRequest(Request):
     source: ImageId
     target: ImageId
     model: str | None = Field(None, description="A label of `/api/models`; leave out for the default.")
-    localizer: LocalizerName = Field("kernel-soft-argmax", description="How a score map becomes one point.")
+    localizer: LocalizerName | None = Field(
+        None, description="How a score map becomes one point; leave out for the model's own."
+    )
     temperature: Temperature | None = None
 
 
