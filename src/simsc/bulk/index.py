@@ -24,7 +24,7 @@ from simsc.bulk.rules import find_images
 from simsc.bulk.store import Encodings, Store, fingerprint
 from simsc.errors import ConfigError, DataError, SimscError
 from simsc.matcher import EncodedImage, Matcher, load
-from simsc.matcher.pairing import check_query
+from simsc.matcher.queries import check_query
 from simsc.matching.localize import localize, peak_probability
 
 POOL = 2

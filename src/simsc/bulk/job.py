@@ -106,6 +106,7 @@ class Outcome:
         resumed: shards that earlier runs had finished.
         total_now: rows that were left to this run; for a job in tiles an estimate.
         done, errors, encoded, seconds: rows, rows with an error, images encoded and time of this run.
+        last: the shard that was finished last.
     """
 
     out: str
@@ -117,6 +118,7 @@ class Outcome:
     encoded: int = 0
     seconds: float = 0.0
     total_now: int = 0
+    last: Done | None = None
 
     @property
     def pairs_per_second(self) -> float:
@@ -133,10 +135,12 @@ class Outcome:
         self.done += done.rows
         self.errors += done.errors
         self.encoded += done.encoded
+        self.last = done
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        return {**vars(self), "pairs_per_second": self.pairs_per_second, "images_per_second": self.images_per_second}
+        facts = {name: value for name, value in vars(self).items() if name != "last"}
+        return {**facts, "pairs_per_second": self.pairs_per_second, "images_per_second": self.images_per_second}
 
 
 Progress = Callable[[Outcome], None]

@@ -19,7 +19,7 @@ from simsc.coordinates import Size, resize_points
 from simsc.errors import DataError, SimscError
 from simsc.frames import Frame
 from simsc.matcher import EncodedImage, Matcher
-from simsc.matcher.pairing import check_query
+from simsc.matcher.queries import check_query
 from simsc.matching.features import neighbours
 from simsc.matching.localize import localize, peak_probability
 from simsc.matching.scores import unit_features
