@@ -14,8 +14,9 @@ from torch import Tensor
 from simsc.coordinates import Convention, Size, flip_points, resize_points
 from simsc.errors import ConfigError
 from simsc.frames import Frame, aspect_frame, square_frame
-from simsc.matching.dense import DenseMatch, dense_match
+from simsc.matching.dense import DenseMatch, chunk_size, dense_match
 from simsc.matching.features import Features
+from simsc.matching.signals import map_signals
 from simsc.models.model import SimSC
 
 if TYPE_CHECKING:
@@ -97,6 +98,15 @@ class PairScorer:
     def match(self, cells: Tensor, localizer: str) -> DenseMatch:
         """Where points ``(h, w, 2)`` or ``(1, h, w, 2)`` in cells of the source lie in the target."""
         return dense_match(self.source.features, self.target.features, cells, score_maps=self, localizer=localizer)
+
+    def signals(self, cells: Tensor, found: Tensor) -> Tensor:
+        """Signals ``(n, 4)`` of matches ``(n, 2)`` in cells of the target, of points ``(n, 2)`` in the source's."""
+        size = chunk_size(self.source.features, self.target.features)
+        parts = [
+            map_signals(self(asked[None]), answer[None], self.temperature)[0]
+            for asked, answer in zip(cells.split(size), found.split(size), strict=True)
+        ]
+        return torch.cat(parts)
 
 
 def pair_temperature(source: EncodedImage, target: EncodedImage) -> float:

@@ -6,10 +6,11 @@ import copy
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from simsc.devices import pick_device
 from simsc.errors import ConfigError, unknown_name
@@ -19,10 +20,19 @@ from simsc.matcher.flow import DenseFlow, dense_flow
 from simsc.matcher.queries import check_query
 from simsc.matcher.results import MatchResult
 from simsc.matching import LOCALIZERS
+from simsc.matching.signals import cycle_signal
 from simsc.models.model import SimSC
 from simsc.models.trained import Trained
 
 RUNTIMES = ("torch", "onnx")
+
+
+class Trust(NamedTuple):
+    """What is known about the quality of matches: confidence ``(n,)``, status ``(n,)`` and signals ``(n, k)``."""
+
+    confidence: np.ndarray
+    status: np.ndarray
+    signals: np.ndarray
 
 
 def load(model: str | Path | SimSC | Trained | None = None, **options: Any) -> Matcher:
@@ -190,8 +200,11 @@ class Matcher:
         found = there.match(cells[:, None], localizer or self.localizer)
         returned = back.match(found.points, localizer or self.localizer)
         error = np.linalg.norm(source.from_cells(returned.points[0, :, 0]) - points, axis=1)
-        confidence = found.confidence[0, :, 0].cpu().numpy()
-        matched = np.ones(len(points), dtype=bool)
+        peak = found.confidence[0, :, 0].cpu().numpy()
+        # A calibration knows the model's own temperature: another one is only for the eye.
+        own = there if temperature is None else self._scorers(source, target, None)[0]
+        trust = self._trust(own, cells, found.points[0, :, 0], error, peak)
+        confidence, matched = trust.confidence, trust.status != "none"
         if min_confidence is not None:
             matched &= confidence >= min_confidence
         if max_cycle is not None:
@@ -202,6 +215,9 @@ class Matcher:
             confidence=confidence,
             cycle_error=error,
             matched=matched,
+            status=np.where(matched, trust.status, "none"),
+            peak=peak,
+            signals=trust.signals,
             temperature=there.temperature if temperature is None else temperature,
             source_size=source.size,
             target_size=target.size,
@@ -209,6 +225,16 @@ class Matcher:
             scorer=there,
             cells=cells,
         )
+
+    def _trust(self, scorer: PairScorer, cells: Tensor, found: Tensor, error: np.ndarray, peak: np.ndarray) -> Trust:
+        """How far matches ``(n, 2)`` in cells of the target, whose cycle errors in pixels are known, can be trusted."""
+        cycle = cycle_signal(torch.from_numpy(error), max(scorer.source.size))
+        signals = np.column_stack([scorer.signals(cells, found).cpu().numpy(), cycle.numpy()])
+        calibration = self.trained.calibration
+        if calibration is None:
+            return Trust(peak, np.full(len(peak), "unsure"), signals)
+        right, present = calibration.probabilities(signals)
+        return Trust(right, calibration.status(right, present), signals)
 
     def _scorers(
         self, source: EncodedImage, target: EncodedImage, temperature: float | None

@@ -21,9 +21,13 @@ class MatchResult:
     Attributes:
         source_points: ``(n, 2)`` xy, the queries, in pixels of the source.
         points: ``(n, 2)`` xy in pixels of the target; the best guess also where ``matched`` is False.
-        confidence: ``(n,)`` in [0, 1], probability of the most likely cell.
+        confidence: ``(n,)`` in [0, 1], probability that the match is right (within a tenth of the object's larger side)
+            where the model has a calibration; else that of the most likely cell.
         cycle_error: ``(n,)`` pixels of the source between a query and where its match leads back to.
-        matched: ``(n,)`` bool, whether the match passes the limits that were asked for.
+        matched: ``(n,)`` bool, whether there is a counterpart and the match passes the limits that were asked for.
+        status: ``(n,)`` of ``sure``, ``unsure`` and ``none``; a model without a calibration is never sure.
+        peak: ``(n,)`` probability of the most likely cell.
+        signals: ``(n, k)`` what the confidence is computed from, see :mod:`simsc.matching.signals`.
         temperature: effective temperature of the pair, the product of both images' temperatures.
         scorer, cells: what the heat-maps are computed from when they are asked for.
         convention: how the target's cells and pixels relate.
@@ -34,11 +38,14 @@ class MatchResult:
     confidence: np.ndarray
     cycle_error: np.ndarray
     matched: np.ndarray
+    status: np.ndarray
+    peak: np.ndarray
     temperature: float
     source_size: Size
     target_size: Size
     scorer: ScoreMaps = field(repr=False, compare=False)
     cells: torch.Tensor = field(repr=False, compare=False)
+    signals: np.ndarray = field(repr=False, compare=False)
     convention: Convention = "center"
 
     def __len__(self) -> int:
@@ -57,7 +64,9 @@ class MatchResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, lists and dictionaries, for JSON."""
-        rows = zip(self.source_points, self.points, self.confidence, self.cycle_error, self.matched, strict=True)
+        rows = zip(
+            self.source_points, self.points, self.confidence, self.cycle_error, self.matched, self.status, strict=True
+        )
         return {
             "source": _extent(self.source_size),
             "target": _extent(self.target_size),
@@ -69,8 +78,9 @@ class MatchResult:
                     "confidence": round(float(confidence), 6),
                     "cycle_error": round(float(error), 3),
                     "matched": bool(matched),
+                    "status": str(status),
                 }
-                for source, target, confidence, error, matched in rows
+                for source, target, confidence, error, matched, status in rows
             ],
         }
 

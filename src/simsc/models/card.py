@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simsc.errors import ConfigError, WeightsError, unknown_name
+from simsc.models.calibration import Calibration
 from simsc.models.specs import HUB_PREFIX, backbone_names, find_backbone
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ class Card:
         beta_eval: evaluation temperature on top of its own, for models that have not learned one.
         image_size: side of the square input it was trained at; None for the backbone's usual one.
         protocol: evaluation protocol of its figures.
-        calibration: numbers that turn its confidences into probabilities; None where nobody fitted them.
+        calibration: turns the signals of its matches into probabilities; None where nobody fitted them.
         origin: fingerprint of the weights its training started from; empty where that is not known.
         averaged: how many models it is the mean of.
         best: the validation that chose it.
@@ -97,7 +98,7 @@ class Card:
     beta_eval: float = 1.0
     image_size: int | None = None
     protocol: str = "paper-256"
-    calibration: Mapping[str, float] | None = None
+    calibration: Calibration | None = None
     origin: str = ""
     averaged: int = 1
     best: Best | None = None
@@ -110,6 +111,8 @@ class Card:
         own = {name: description[name] for name in _OWN if name in description}
         if isinstance(own.get("best"), Mapping):
             own["best"] = Best(**own["best"])
+        if isinstance(own.get("calibration"), Mapping):
+            own["calibration"] = Calibration.from_dict(own["calibration"])
         known = {*_OWN, *asdict(design)}
         rest = {key: value for key, value in description.items() if key not in known}
         return Card(design, **own, training=rest)
@@ -125,7 +128,7 @@ class Card:
 
     def to_dict(self) -> dict[str, Any]:
         """The flat description that is stored; what was not there before and says nothing is left out."""
-        plain = asdict(self)
+        plain = asdict(self) | {"calibration": self.calibration and self.calibration.to_dict()}
         empty = {"protocol": "paper-256", "calibration": None, "origin": "", "averaged": 1, "best": None}
         own = {key: plain[key] for key in _OWN if key not in empty or plain[key] != empty[key]}
         if self.image_size is None:

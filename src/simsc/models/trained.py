@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from simsc.errors import ConfigError, WeightsError
 from simsc.files import atomic_path
 from simsc.models.backbone import build_backbone
+from simsc.models.calibration import Calibration
 from simsc.models.card import HEAD_MARK, Card, Design, find_model, split_head
 from simsc.models.inference import prepare_for_inference
 from simsc.models.model import SimSC
@@ -91,8 +92,8 @@ class Trained:
         return self.card.protocol
 
     @property
-    def calibration(self) -> Mapping[str, float] | None:
-        """What turns its confidences into probabilities."""
+    def calibration(self) -> Calibration | None:
+        """What turns the signals of its matches into probabilities."""
         return self.card.calibration
 
     def described(self, **changes: Any) -> Trained:
