@@ -118,3 +118,43 @@ def _progress(shown: bool) -> Iterator[Callable[[int, int], None] | None]:
     with progress_bar() as progress:
         task = progress.add_task("pairs", total=None, note="")
         yield lambda done, total: progress.update(task, completed=done, total=total)
+
+
+@command("simsc calibrate --data scenes --split val --pairs 40 --out calibrated.safetensors")
+def calibrate(
+    model: str = typer.Option("simsc-resnet50", help=_MODEL_HELP),
+    data: str = typer.Option("spair,voc", help="Data sets with key-points, with commas between them."),
+    root: Path | None = typer.Option(None, help="Folder of the data set, if there is one only."),
+    split: str = typer.Option("val", help="Split to fit on: never one that the model was trained or is tested on."),
+    pairs: int = typer.Option(
+        1500, min=10, help="Pairs drawn from each data set, a tenth of them of other categories."
+    ),
+    seed: int = typer.Option(0, help="Decides which pairs are drawn."),
+    measure: str | None = typer.Option(
+        None, help="Measure on another split instead of on a held-out fifth: spair/test."
+    ),
+    only_measure: bool = typer.Option(
+        False, "--only-measure", help="Measure the model's own calibration; fit nothing."
+    ),
+    out: Path | None = typer.Option(None, help="Write the model with its calibration; the weights stay as they are."),
+    report: Path | None = typer.Option(None, help="Write the figures as JSON."),
+    device: str = typer.Option("auto", help="auto, cpu, cuda, mps."),
+) -> None:
+    """Fit the probability that a match is right, and that a point has a counterpart, on pairs of known truth.
+
+    Key-points that the target does not have are examples of "no counterpart".
+    """
+    from simsc.cli.views import print_quality
+    from simsc.files import outputs, write_json
+    from simsc.matcher.calibrating import calibrate_model
+
+    with outputs(out, report), _progress(True) as progress:
+        trained, quality = calibrate_model(
+            model, data.split(","), root, split, pairs=pairs, seed=seed, measure=measure, fits=not only_measure,
+            device=device, progress=progress,
+        )  # fmt: skip
+        if out:
+            trained.save(out, half=True)
+        if report:
+            write_json(report, quality._asdict())
+    print_quality(quality)

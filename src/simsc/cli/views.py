@@ -7,7 +7,7 @@ import time
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import (
@@ -23,6 +23,9 @@ from rich.table import Table
 
 from simsc.errors import ConfigError
 from simsc.training.listener import Listener, Listeners
+
+if TYPE_CHECKING:
+    from simsc.matcher.calibrating import Quality
 
 
 def progress_bar(console: Console | None = None) -> Progress:
@@ -234,3 +237,19 @@ def _table(title: str, result: dict[str, Any], *columns: str) -> Table:
 
 def _add_row(table: Table, title: str, values: dict[Any, float], *cells: str) -> None:
     table.add_row(title, *cells, *(f"{value:.1f}" for value in values.values()))
+
+
+def print_quality(quality: Quality) -> None:
+    """The figures of a calibration."""
+    table = Table(
+        "figure", "value", title=f"Calibration on {quality.points:,} points, {quality.right:.1%} of them right"
+    )
+    table.add_row("expected calibration error", f"{quality.ece:.3f}")
+    table.add_row("AUC right against wrong", f"{quality.auc_right:.3f}")
+    table.add_row(
+        "  by peak probability / cycle error", f"{quality.auc_right_peak:.3f} / {quality.auc_right_cycle:.3f}"
+    )
+    table.add_row("AUC counterpart against none", f"{quality.auc_present:.3f}")
+    table.add_row("kept at 90 % precision", f"{quality.kept:.1%}")
+    table.add_row("  by peak probability / cycle error", f"{quality.kept_peak:.1%} / {quality.kept_cycle:.1%}")
+    Console().print(table)

@@ -9,15 +9,18 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from simsc.data.records import Annotated
+from simsc.data.sources import load_objects
 from simsc.errors import DataError
 from simsc.matcher.encoded import EncodedImage
 from simsc.matcher.matcher import Matcher
 from simsc.models.calibration import Calibration, fit_logistic, terms
+from simsc.models.trained import Trained
 
 ALPHA = 0.1
 """A match is right within this share of the target object's larger side."""
@@ -28,6 +31,8 @@ LOST = 0.1
 FOREIGN = 0.1
 """Pairs of different categories, as a share of all pairs that examples are drawn from."""
 BINS = 15
+HELD_OUT = 0.2
+"""Share of the examples that a fit is measured on where no other split is named."""
 
 
 @dataclass(frozen=True)
@@ -235,3 +240,64 @@ def reliability(confidence: np.ndarray, right: np.ndarray, bins: int = BINS) -> 
 
 def _floats(values: np.ndarray) -> tuple[float, ...]:
     return tuple(round(float(value), 6) for value in values)
+
+
+def calibrate_model(
+    model: str,
+    data: Sequence[str],
+    root: str | Path | None = None,
+    split: str = "val",
+    *,
+    pairs: int = 1500,
+    seed: int = 0,
+    measure: str | None = None,
+    fits: bool = True,
+    device: str = "auto",
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[Trained, Quality]:
+    """Fit a calibration of a model on data sets and measure it on pairs that the fit has not seen.
+
+    Args:
+        model: any name that :meth:`simsc.models.trained.Trained.open` takes.
+        data: data sets with annotated objects.
+        root: folder of the data set, where there is one only.
+        split: their split to fit on.
+        pairs: pairs drawn from each.
+        seed: decides which.
+        measure: ``<data set>/<split>`` to measure on; None for the fifth of the pairs that is held out for it.
+        fits: False measures the calibration that the model has.
+        device: where the model runs.
+        progress: told how many pairs of how many are done.
+    """
+    matcher = Matcher(Trained.open(model).ready(), device=device)
+    drawn = [] if not fits else [pair for name in data for pair in _drawn(name, root, split, pairs, seed)]
+    other = _drawn(*_named(measure), pairs, seed) if measure else []
+    total = len(drawn) + len(other)
+    examples = collect(matcher, drawn, _counting(progress, 0, total)) if drawn else None
+    held = collect(matcher, other, _counting(progress, len(drawn), total)) if other else None
+    trained = Trained.open(model)
+    calibration = trained.calibration
+    if examples is not None:
+        kept = np.ones(len(examples), dtype=bool)
+        if held is None:
+            kept = np.random.default_rng(seed).random(len(examples)) >= HELD_OUT
+            held = examples.where(~kept)
+        calibration = fit(examples.where(kept), f"{','.join(data)} {split}")
+    if calibration is None or held is None:
+        raise DataError(
+            f"{model} has no calibration to measure, or nothing to measure it on; give --measure spair/test"
+        )
+    return trained.described(calibration=calibration), quality(calibration, held)
+
+
+def _drawn(name: str, root: str | Path | None, split: str, count: int, seed: int) -> list[tuple[Annotated, Annotated]]:
+    return draw_pairs(load_objects(name, root, split), count, seed)
+
+
+def _named(measure: str) -> tuple[str, None, str]:
+    name, _, split = measure.partition("/")
+    return name, None, split or "test"
+
+
+def _counting(progress: Callable[[int, int], None] | None, before: int, total: int) -> Callable[[int], None] | None:
+    return None if progress is None else lambda done: progress(before + done, total)
