@@ -162,14 +162,14 @@ MUTANTS = [
         "data/readers/pfpascal.py",
         'f"{path}: kps") - 1',
         'f"{path}: kps")',
-        "tests/data",
+        "tests/data/test_readers.py",
     ),
     Mutant(
         "PF-Willow read as 0-based",
         "data/readers/pfwillow.py",
         "_object(images, path, points - 1)",
         "_object(images, path, points)",
-        "tests/data",
+        "tests/data/test_readers.py",
     ),
     Mutant(
         "the same order every epoch",
