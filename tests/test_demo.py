@@ -20,7 +20,7 @@ def test_demo_matches_adapts_and_reports(tmp_path, monkeypatch):
     )
     pairs = demo.load_pairs("scenes", None, "test")[:2]
     monkeypatch.setattr(demo, "load_pairs", lambda *_: pairs)
-    monkeypatch.setattr("simsc.scenes.pairs.load_pairs", lambda *_: pairs)
+    monkeypatch.setattr("simsc.scenes.dataset.load_pairs", lambda *_: pairs)
     said = []
     report = demo.run_demo(tmp_path / "demo", epochs=1, say=said.append)
     page = report.read_text(encoding="utf-8")

@@ -45,10 +45,12 @@ def resize_points(points: Points, old: Size, new: Size, convention: Convention =
     """
     old_wh = _like(points, (old[1], old[0]))
     new_wh = _like(points, (new[1], new[0]))
+    resized: Points
     if check_convention(convention) == "center":
-        return (points + 0.5) * (new_wh / old_wh) - 0.5
-    # A single pixel has no extent to scale: everything maps to its centre.
-    return points * ((new_wh - 1) / (old_wh - 1).clip(1))
+        resized = (points + 0.5) * (new_wh / old_wh) - 0.5
+    else:  # a single pixel has no extent to scale: everything maps to its centre
+        resized = points * ((new_wh - 1) / (old_wh - 1).clip(1))
+    return resized
 
 
 def to_normalized(points: Tensor, size: Size, convention: Convention = "center") -> Tensor:
@@ -92,7 +94,8 @@ def resize_boxes(boxes: Points, old: Size, new: Size) -> Points:
     array([ 12.8,  51.2,  76.8, 102.4])
     """
     scale = (new[1] / old[1], new[0] / old[0]) * 2
-    return boxes * _like(boxes, scale)
+    result: Points = boxes * _like(boxes, scale)
+    return result
 
 
 def flip_boxes(boxes: Points, width: int) -> Points:

@@ -116,7 +116,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """The world in small: few scenes, a server that answers once, and no network."""
     import simsc.demo
-    import simsc.scenes.pairs as pairs
+    import simsc.scenes.dataset as pairs
 
     monkeypatch.setattr(pairs, "PAIRS_PER_CATEGORY", dict.fromkeys(pairs.PAIRS_PER_CATEGORY, 1))
     monkeypatch.setattr(pairs, "IMAGES_PER_CATEGORY", dict.fromkeys(pairs.IMAGES_PER_CATEGORY, 4))

@@ -26,7 +26,7 @@ def run(name: str, out: Path) -> str:
 @pytest.mark.slow
 def test_all_experiments_run_once_and_then_from_what_they_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     few = partial(simsc.scenes.load_pairs, pairs_per_category=2, images_per_category=4, size=64)
-    monkeypatch.setattr("simsc.scenes.pairs.load_pairs", few)
+    monkeypatch.setattr("simsc.scenes.dataset.load_pairs", few)
     monkeypatch.setenv("SIMSC_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(sweeps, "EVAL_TEMPERATURES", (0.02, 0.1))
     monkeypatch.setattr(sweeps, "TRAIN_TEMPERATURES", (0.004, 0.03))

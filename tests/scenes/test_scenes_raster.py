@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from simsc.scenes import CATEGORIES, POINT_NAMES
 from simsc.scenes.looks import PATTERNS, Look
-from simsc.scenes.model import Model
+from simsc.scenes.parts import Model
 from simsc.scenes.raster import cover, depth_at, rasterise, shade
 from simsc.scenes.scene import scene_geometry
 from simsc.scenes.solids import ROOT, Camera, rotation

@@ -121,7 +121,7 @@ DATASETS.lazy("cub", "simsc.data.readers.cub:CUB_200_2011")
 DATASETS.lazy("voc", "simsc.data.readers.coco:VOC_KEYPOINTS")
 DATASETS.lazy("coco", "simsc.data.readers.coco:COCO")
 DATASETS.lazy("pairs", "simsc.data.readers.pairs:PAIRS")
-DATASETS.lazy("scenes", "simsc.scenes.pairs:SCENES")
+DATASETS.lazy("scenes", "simsc.scenes.dataset:SCENES")
 
 
 def dataset_info(name: str) -> DatasetInfo:

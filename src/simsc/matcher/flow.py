@@ -127,7 +127,8 @@ class DenseFlow:
         warped = np.rint(_sample(image, self.points)).astype(np.uint8)
         if consistent:
             warped[~self.cycle_mask] = OUTSIDE
-        return warped
+        result: np.ndarray = warped
+        return result
 
     def transfer_mask(self, mask: np.ndarray, *, consistent: bool = False) -> np.ndarray:
         """A mask ``(H_s, W_s)`` of the source on the target: ``(H_t, W_t)`` bool.
@@ -186,7 +187,8 @@ def _queries(image: EncodedImage, density: int) -> Tensor:
     height, width = image.features.map_size
     fine = height * density, width * density
     grid = cell_grid(fine, device=image.features.maps.device)
-    return resize_points(grid, fine, (height, width), image.frame.convention).unflatten(0, fine)
+    result: Tensor = resize_points(grid, fine, (height, width), image.frame.convention).unflatten(0, fine)
+    return result
 
 
 def _blur(values: np.ndarray, sigma: float) -> np.ndarray:

@@ -136,7 +136,8 @@ def shared_scores(
         slots, place = _slots(target, len(maps))
         gathered = queries[slots].flatten(1, 2)  # (M, pairs of a target * N, C)
         products = gathered @ maps.flatten(2) / scale.flatten(1)[:, None]
-        return products.unflatten(1, (-1, points.shape[1])).flatten(0, 1)[place].unflatten(2, maps.shape[-2:])
+        result: Tensor = products.unflatten(1, (-1, points.shape[1])).flatten(0, 1)[place].unflatten(2, maps.shape[-2:])
+        return result
 
 
 def unit_features(maps: Tensor, beta: Tensor | None = None, normalize: bool = True) -> Tensor:
@@ -170,7 +171,8 @@ def _sample_few(source: Tensor, points: Tensor, beta: Tensor | None, normalize: 
     if beta is not None:
         divisor = divisor * beta.to(around.dtype).expand(-1, *size).flatten(1).gather(1, cells)
     shares = (weights.to(around.dtype) / divisor).unflatten(1, (-1, 1, 4))
-    return (shares @ around.unflatten(1, (-1, 4)))[:, :, 0]
+    result: Tensor = (shares @ around.unflatten(1, (-1, 4)))[:, :, 0]
+    return result
 
 
 def _gather_cells(maps: Tensor, cells: Tensor) -> Tensor:
@@ -203,7 +205,8 @@ def _products(queries: Tensor, target: Tensor, divisor: Tensor) -> Tensor:
         products = queries @ rows.transpose(1, 2)
     products = products.unflatten(-1, target.shape[-2:])
     # Dividing the n score maps is cheaper than dividing the C target channels, and gives the same.
-    return products / divisor[:, None]
+    result: Tensor = products / divisor[:, None]
+    return result
 
 
 def cell_divisor(maps: Tensor, beta: Tensor | None, normalize: bool) -> Tensor:
@@ -215,10 +218,13 @@ def cell_divisor(maps: Tensor, beta: Tensor | None, normalize: bool) -> Tensor:
 
 def _norms(maps: Tensor) -> Tensor:
     """Length ``(B, h, w)`` of each cell's feature."""
+    result: Tensor
     if torch.is_grad_enabled():
-        return torch.linalg.vector_norm(maps, dim=1)  # its gradient is finite where a feature is zero
+        result = torch.linalg.vector_norm(maps, dim=1)
+        return result
     if (rows := _rows(maps)) is not None:
-        return torch.linalg.vector_norm(rows, dim=2).unflatten(1, maps.shape[-2:])
+        result = torch.linalg.vector_norm(rows, dim=2).unflatten(1, maps.shape[-2:])
+        return result
     # Blocks that stay in the processor's cache: ten times faster on a CPU than one reduction over all channels.
     squares = maps.new_zeros((maps.shape[0], *maps.shape[-2:]))
     for block in maps.split(64, dim=1):

@@ -5,7 +5,7 @@
 3
 """
 
-from simsc.scenes.pairs import load_pairs
+from simsc.scenes.dataset import load_pairs
 from simsc.scenes.scene import CATEGORIES, POINT_NAMES, SPLITS, Scene, render_scene
 
 __all__ = ["CATEGORIES", "POINT_NAMES", "SPLITS", "Scene", "load_pairs", "render_scene"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from simsc.scenes.looks import DARK, WHITE, Colour, Draws, Look, fur
-from simsc.scenes.model import SIDES, Model
+from simsc.scenes.parts import SIDES, Model
 from simsc.scenes.solids import ROOT, Frame
 
 QUADRUPED_POINTS = (

@@ -13,7 +13,7 @@ from simsc.errors import DataError, unknown_name
 from simsc.scenes import surroundings
 from simsc.scenes.animals import BIRD_POINTS, FACE_POINTS, QUADRUPED_POINTS, build_bird, build_face, build_quadruped
 from simsc.scenes.looks import Draws
-from simsc.scenes.model import Model
+from simsc.scenes.parts import Model
 from simsc.scenes.raster import cover, depth_at, rasterise, shade
 from simsc.scenes.solids import Block, Camera
 from simsc.scenes.things import AEROPLANE_POINTS, CAR_POINTS, CHAIR_POINTS, build_aeroplane, build_car, build_chair

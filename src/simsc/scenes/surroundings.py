@@ -6,7 +6,7 @@ import numpy as np
 
 from simsc.coordinates import Size
 from simsc.scenes.looks import Colour, Draws, Look
-from simsc.scenes.model import Model
+from simsc.scenes.parts import Model
 from simsc.scenes.solids import ROOT, Block, Camera
 
 BEHIND, BEFORE = -1e4, 1e4

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from simsc.scenes.looks import DARK, WHITE, Draws, Look
-from simsc.scenes.model import SIDES, Model
+from simsc.scenes.parts import SIDES, Model
 from simsc.scenes.solids import ROOT, Frame
 
 CAR_POINTS = (

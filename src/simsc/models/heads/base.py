@@ -98,7 +98,8 @@ class ScoreTensor:
     def __call__(self, points: Tensor) -> Tensor:
         """Bilinear interpolation over the source dimensions: ``(B, N, h_B, w_B)``."""
         by_target = self.tensor.flatten(3).permute(0, 3, 1, 2)
-        return sample_map(by_target, points).unflatten(2, self.tensor.shape[-2:])
+        result: Tensor = sample_map(by_target, points).unflatten(2, self.tensor.shape[-2:])
+        return result
 
 
 def score_tensor(source: Tensor, target: Tensor) -> Tensor:
@@ -111,7 +112,8 @@ def score_tensor(source: Tensor, target: Tensor) -> Tensor:
     with torch.autocast(device_type=source.device.type, enabled=False):
         unit_source, unit_target = unit_features(source).flatten(2), unit_features(target).flatten(2)
         scores = unit_source.transpose(1, 2) @ unit_target
-    return scores.unflatten(2, target.shape[-2:]).unflatten(1, source.shape[-2:])
+    result: Tensor = scores.unflatten(2, target.shape[-2:]).unflatten(1, source.shape[-2:])
+    return result
 
 
 def tempered(scores: Tensor, source: Features, target: Features) -> ScoreTensor:

@@ -79,7 +79,8 @@ def resize_tensor(scores: Tensor, source: Size, target: Size) -> Tensor:
     over_target = resize_map(scores.reshape(batch, -1, *sizes[2:]), target)
     over_target = over_target.unflatten(1, (levels, *sizes[:2])).permute(0, 1, 4, 5, 2, 3)
     over_source = resize_map(over_target.reshape(batch, -1, *sizes[:2]), source)
-    return over_source.unflatten(1, (levels, *target)).permute(0, 1, 4, 5, 2, 3)
+    result: Tensor = over_source.unflatten(1, (levels, *target)).permute(0, 1, 4, 5, 2, 3)
+    return result
 
 
 class SelfAttention(nn.Module):
@@ -112,7 +113,8 @@ class Layer(nn.Module):
     def forward(self, tokens: Tensor) -> Tensor:
         """``(..., n, D)`` -> the same."""
         tokens = tokens + self.attention(self.attention_norm(tokens))
-        return tokens + self.mlp(self.mlp_norm(tokens))
+        result: Tensor = tokens + self.mlp(self.mlp_norm(tokens))
+        return result
 
 
 class LevelBlock(nn.Module):
@@ -125,7 +127,8 @@ class LevelBlock(nn.Module):
     def forward(self, tokens: Tensor) -> Tensor:
         """``(B, L, n, D)`` -> the same."""
         tokens = self.intra(tokens)
-        return self.inter(tokens.transpose(1, 2)).transpose(1, 2)
+        result: Tensor = self.inter(tokens.transpose(1, 2)).transpose(1, 2)
+        return result
 
 
 class Aggregator(nn.Module):

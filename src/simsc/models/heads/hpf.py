@@ -81,7 +81,8 @@ def hough_matching(scores: Tensor, sigma: float) -> Tensor:
     index = offset_index(_source_size(scores), _target_size(scores), scores.device)
     votes = smooth(hough_votes(scores), sigma).flatten(1)
     votes = votes / votes.amax(dim=1, keepdim=True).clamp(min=EPS)
-    return scores * votes[:, index].unflatten(1, scores.shape[1:])
+    result: Tensor = scores * votes[:, index].unflatten(1, scores.shape[1:])
+    return result
 
 
 def hough_votes(scores: Tensor) -> Tensor:
@@ -99,7 +100,8 @@ def hough_votes(scores: Tensor) -> Tensor:
     bins = (source[0] + target[0] - 1, source[1] + target[1] - 1)
     index = offset_index(source, target, scores.device)
     votes = scores.new_zeros(scores.shape[0], bins[0] * bins[1])
-    return votes.index_add(1, index, scores.flatten(1)).unflatten(1, bins)
+    result: Tensor = votes.index_add(1, index, scores.flatten(1)).unflatten(1, bins)
+    return result
 
 
 def offset_index(source: Size, target: Size, device: torch.device | None = None) -> Tensor:

@@ -44,7 +44,8 @@ class SCOT(HPF):
         sizes = similarity.shape[1:]
         cost = 1 - similarity.flatten(3).flatten(1, 2)
         plan = sinkhorn(cost, self.epsilon, self.iterations) * cost.shape[1]
-        return plan.unflatten(2, sizes[2:]).unflatten(1, sizes[:2])
+        result: Tensor = plan.unflatten(2, sizes[2:]).unflatten(1, sizes[:2])
+        return result
 
 
 def sinkhorn(cost: Tensor, epsilon: float, iterations: int) -> Tensor:
