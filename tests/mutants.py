@@ -29,6 +29,55 @@ class Mutant(NamedTuple):
 
 MUTANTS = [
     Mutant(
+        "photographs without a number are never held out",
+        "data/photographs.py",
+        "_digest(image.path) in self._digests",
+        "False",
+        "tests/data/test_mixing.py",
+    ),
+    Mutant(
+        "pairs of other splits are formed",
+        "training/sampler.py",
+        "len(keys) == 2 and keys not in self._apart",
+        "len(keys) == 2",
+        "tests/training/test_sampler.py",
+    ),
+    Mutant(
+        "images of a group are mirrored one by one",
+        "training/sampler.py",
+        'self.augment.mirrors(epoch, f"group {group}")',
+        "self.augment.mirrors(epoch, one.image.key)",
+        "tests/training/test_augment.py",
+    ),
+    Mutant(
+        "an image that is shown again is the same copy",
+        "training/augment.py",
+        "return epoch + turn * _TURNS_APART",
+        "return epoch",
+        "tests/training/test_augment.py",
+    ),
+    Mutant(
+        "a cosine that ignores the epoch's part that is done",
+        "training/trainer.py",
+        "(self.epoch + self.batch / batches) / self.config.epochs",
+        "self.epoch / self.config.epochs",
+        "tests/training/test_trainer.py",
+    ),
+    Mutant(
+        "the best model is that of the first source",
+        "training/trainer.py",
+        "mean_over([result.per_image for result in results.values()])",
+        "next(iter(results.values())).per_image",
+        "tests/training/test_trainer.py",
+    ),
+    Mutant(
+        "one rate whatever learns",
+        "training/config.py",
+        'self.rate or paper["backbone"]',
+        "self.rate or 1e-4",
+        "tests/training/test_config.py",
+    ),
+    Mutant(
         "regulariser on the source's temperature only",
         "training/objective.py",
         "torch.stack([features.beta[batch.source], features.beta[batch.target]])",

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from simsc.data.mixing import Material, Opener, Photographs, SourceSpec, evaluated_images, parse_sources, voc_id
+from simsc.data.mixing import Material, Opener, SourceSpec, evaluated_images, parse_sources
+from simsc.data.photographs import Photographs, voc_id
 from simsc.data.records import ImageRef
 from simsc.errors import ConfigError, DataError
 from simsc.files import shared_folder

@@ -7,24 +7,21 @@ A source is written ``name[/split][:place][@weight]``, several with commas betwe
 from __future__ import annotations
 
 import random
-import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
 from pathlib import Path
 from typing import TypeVar
 
 from simsc.data.catalog import DATASETS, Dataset, Threshold
 from simsc.data.locate import find_root
 from simsc.data.pairing import by_category, draw_pairs
+from simsc.data.photographs import Photographs
 from simsc.data.records import Annotated, ImageRef, Pair
 from simsc.errors import ConfigError, DataError, unknown_name
-from simsc.files import sha256
 
 HELD_OUT_SHARE = 0.1
 """Part of a source without a validation split that is held out for validation."""
 Kind = TypeVar("Kind", Pair, Annotated)
-_VOC_ID = re.compile(r"(?<!\d)\d{4}_\d{6}(?!\d)")
 _USUAL_VAL = "val"
 
 
@@ -203,42 +200,6 @@ class Opener:
         return Photographs(refs)
 
 
-class Photographs:
-    """Photographs, known by their VOC id (in the file name), else by the file's content."""
-
-    def __init__(self, images: Iterable[ImageRef]) -> None:
-        self._images = list(images)
-        self._ids = {number for ref in self._images if (number := voc_id(ref))}
-
-    def __contains__(self, image: ImageRef) -> bool:
-        if number := voc_id(image):
-            return number in self._ids
-        return image.path is not None and bool(self._images) and _digest(image.path) in self._digests
-
-    def without(self, objects: list[Annotated]) -> list[Annotated]:
-        """The objects that are in none of these photographs."""
-        return [one for one in objects if one.image not in self]
-
-    def without_pairs(self, pairs: list[Pair]) -> list[Pair]:
-        """The pairs neither of whose images is one of these photographs."""
-        return [pair for pair in pairs if pair.source not in self and pair.target not in self]
-
-    @cached_property
-    def _digests(self) -> set[str]:
-        return {_digest(ref.path) for ref in self._images if ref.path is not None}
-
-
-def voc_id(image: ImageRef) -> str | None:
-    """The number of a PASCAL VOC photograph in an image's file name.
-
-    >>> voc_id(ImageRef("images/cat-2008_000123-7", (8, 8)))
-    '2008_000123'
-    """
-    name = image.path.name if image.path is not None else image.key.rpartition("/")[2]
-    found = _VOC_ID.search(name)
-    return found[0] if found else None
-
-
 def evaluated_images(name: str, root: Path | str | None = None) -> list[ImageRef]:
     """All images of a data set's validation and test splits."""
     return _evaluated_images(DATASETS[name], [root])
@@ -352,8 +313,3 @@ def _with_prefix(material: Material) -> Material:
         validation=of_pairs(material.validation),
         apart=frozenset(frozenset(f"{material.title}|{key}" for key in keys) for keys in material.apart),
     )
-
-
-@cache
-def _digest(path: Path) -> str:
-    return sha256(path)
