@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import re
 import socket
 import sys
 import time
@@ -16,6 +17,8 @@ from typing import IO, NamedTuple
 
 from simsc.errors import DownloadError
 from simsc.files import sha256 as file_sha256
+from simsc.files import write_text
+from simsc.reading import is_file, read_text
 
 Progress = Callable[[int, int | None], None]
 """Called with the bytes on disk so far and the total (None where the server does not say)."""
@@ -66,7 +69,21 @@ def download(
             part.unlink()  # resuming a wrong file would never make it right
             raise DownloadError(f"{url} is damaged or has changed: its SHA-256 is {found}, expected {sha256}")
         part.replace(path)
+        if sha256 is None:
+            write_text(recorded_file(path), f"{file_sha256(path)}  {path.name}\n")
     return path
+
+
+def recorded_file(path: Path) -> Path:
+    """Where the SHA-256 of a download that nobody publishes one for is kept, in the form of ``sha256sum``."""
+    return path.with_name(f"{path.name}.sha256")
+
+
+def recorded_sha256(path: Path) -> str | None:
+    """The digest that a file had when it was downloaded, or None where none was kept."""
+    file = recorded_file(path)
+    digest = read_text(file, limit=4096).split(" ")[0] if is_file(file) else ""
+    return digest if re.fullmatch("[0-9a-f]{64}", digest) else None
 
 
 @contextmanager

@@ -227,3 +227,24 @@ def test_a_cache_knows_its_limits(model: SimSC, tmp_path: Path) -> None:
             choose_cache("memory", "float32", model, 64, 10, tmp_path)
     finally:
         model.set_trainable("last-block")
+
+
+@pytest.mark.parametrize("damage", ["flipped", "cut", "empty", "without a checksum"])
+def test_a_damaged_entry_of_the_cache_is_computed_again(tmp_path: Path, damage: str) -> None:
+    from safetensors.torch import load_file, save_file
+
+    ref = ImageRef("a", (4, 4), render=lambda: np.zeros((4, 4, 3), np.uint8))
+    TrunkCache("float32", tmp_path, "f").put(ref, (torch.arange(8.0),))
+    (file,) = tmp_path.rglob("*.safetensors")
+    assert ref in TrunkCache("float32", tmp_path, "f")
+    content = bytearray(file.read_bytes())
+    content[-3] ^= 0xFF
+    if damage == "without a checksum":
+        save_file(load_file(file), file)
+    else:
+        file.write_bytes({"flipped": bytes(content), "cut": bytes(content[:-5]), "empty": b""}[damage])
+    cache = TrunkCache("float32", tmp_path, "f")
+    assert ref not in cache
+    assert not file.exists()
+    cache.put(ref, (torch.ones(8),))
+    assert cache.get([ref])[0].tolist() == [[1.0] * 8]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import random
 import shutil
 from functools import partial
 from pathlib import Path
@@ -274,3 +276,68 @@ def test_the_command_writes_a_mean_and_says_whose_origin_is_not_known(pair: list
     assert isinstance(wrong.exception, ConfigError)
     backbone = CliRunner().invoke(app, ["models", "average", "resnet50", "--out", str(out)])
     assert "resnet50 is a backbone, not a trained model" in str(backbone.exception)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"backbone": 5}, "the field 'backbone' must be a text, got '5'"),
+        ({"normalize": "yes"}, "the field 'normalize' must be true or false"),
+        ({"image_size": 1e300}, "the field 'image_size' must be a whole number"),
+        ({"image_size": 10**9}, "the field 'image_size' must be 1 to"),
+        ({"image_size": True}, "the field 'image_size' must be a whole number"),
+        ({"beta_eval": -1}, "the field 'beta_eval' must be above 0"),
+        ({"beta_eval": float("nan")}, "'beta_eval' is not a finite number"),
+        ({"calibration": {"a": "x"}}, "alibration"),
+        ({"calibration": 5}, "'calibration' must be an object"),
+        ({"best": {"pck": "x"}}, "'best.pck' must be a number"),
+        ({"best": {"nose": 1}}, "nose"),
+        ({"backbone": "nothing"}, "cannot be built .*unknown"),
+        ({"temperature": "fixed:abc"}, "cannot be built"),
+        ({"head": "cats:layers=x"}, "cannot be built"),
+    ],
+)
+def test_descriptions_are_checked_field_by_field(
+    model_file: Path, tmp_path: Path, change: dict[str, object], words: str
+) -> None:
+    description = json.dumps({**Card.read(model_file).to_dict(), **change})
+    save_file({"a": torch.zeros(1)}, tmp_path / "x.safetensors", metadata={"simsc": description})
+    with pytest.raises(WeightsError, match=words) as caught:
+        Trained.open(tmp_path / "x.safetensors")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("description", ["[]", "{", "[" * 5000, '{"backbone": "\\ud800"}', "5"])
+def test_descriptions_that_are_none(tmp_path: Path, description: str) -> None:
+    save_file({"a": torch.zeros(1)}, tmp_path / "x.safetensors", metadata={"simsc": description})
+    with pytest.raises(WeightsError, match="cannot be understood"):
+        Trained.open(tmp_path / "x.safetensors")
+
+
+def test_weights_that_do_not_fit_are_named_but_not_all(model_file: Path, tmp_path: Path) -> None:
+    tensors, description = load_file(model_file), json.dumps(Card.read(model_file).to_dict())
+    wrong = {f"other.{name}": tensor for name, tensor in tensors.items()}
+    save_file(wrong, tmp_path / "x.safetensors", metadata={"simsc": description})
+    with pytest.raises(WeightsError, match=r"keys missing: .*, and [0-9]+ more; .*keys unexpected") as caught:
+        Trained.open(tmp_path / "x.safetensors")
+    assert len(str(caught.value)) < 1000
+
+
+def test_weights_that_are_not_finite_are_refused(model_file: Path, tmp_path: Path) -> None:
+    tensors, description = load_file(model_file), json.dumps(Card.read(model_file).to_dict())
+    name = next(name for name, tensor in tensors.items() if tensor.ndim > 1)
+    tensors[name][0] = float("nan")
+    save_file(tensors, tmp_path / "x.safetensors", metadata={"simsc": description})
+    with pytest.raises(WeightsError, match=f"'{name}' are not all finite"):
+        Trained.open(tmp_path / "x.safetensors")
+
+
+def test_damaged_model_files_are_refused(model_file: Path, tmp_path: Path) -> None:
+    content, damage, path = bytearray(model_file.read_bytes()[:20_000]), random.Random(3), tmp_path / "x.safetensors"
+    for _ in range(60):
+        broken = bytearray(content)
+        for _ in range(damage.choice((1, 3, 20))):
+            broken[damage.randrange(min(len(broken), 3000))] = damage.randrange(256)
+        path.write_bytes(broken)
+        with pytest.raises(WeightsError):
+            Trained.open(path)

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hashlib
 import os
+import random
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +17,7 @@ from simsc.errors import DownloadError, WeightsError
 from simsc.files import shared_folder
 from simsc.models.backbone import Backbone, build_backbone, from_spec, unset
 from simsc.models.specs import Source, find_backbone
-from simsc.models.weights import fetch_weights, find_weights, load_weights, modern_names, weights_path
+from simsc.models.weights import fetch_weights, find_weights, load_weights, modern_names, read_tensors, weights_path
 
 TRANSFORMERS = ["vit", "dinov2", "dinov2-registers", "dinov3"]
 
@@ -302,3 +304,28 @@ def test_real_resnet50_v1(monkeypatch: pytest.MonkeyPatch) -> None:
     assert features.isfinite().all()
     assert features.min() == 0
     assert (features.amax((0, 2, 3)) > 0).float().mean() > 0.5
+
+
+def test_whatever_a_weights_file_holds_is_tensors_or_a_sentence(tmp_path: Path) -> None:
+    inside_itself: dict[str, object] = {}
+    inside_itself["model"] = inside_itself
+    cases: list[object] = [torch.zeros(2), [1, 2], {1: torch.zeros(1)}, inside_itself, {"a": torch.eye(2).to_sparse()}]
+    for number, value in enumerate(cases):
+        torch.save(value, tmp_path / f"{number}.pth")
+        with contextlib.suppress(WeightsError):
+            assert read_tensors(tmp_path / f"{number}.pth") == {}
+    content, damage = bytearray((tmp_path / "0.pth").read_bytes()), random.Random(7)
+    for _ in range(200):
+        broken = bytearray(content)
+        for _ in range(damage.choice((1, 5, 50))):
+            broken[damage.randrange(len(broken))] = damage.randrange(256)
+        (tmp_path / "x.pth").write_bytes(broken[: damage.randrange(1, len(broken) + 1)])
+        with pytest.raises(WeightsError) as caught:
+            read_tensors(tmp_path / "x.pth")
+        assert "\n" not in str(caught.value)
+
+
+def test_weights_have_to_be_finite(tmp_path: Path) -> None:
+    torch.save({"a": torch.tensor([1.0, float("inf")])}, tmp_path / "x.pth")
+    with pytest.raises(WeightsError, match="'a' are not all finite"):
+        read_tensors(tmp_path / "x.pth")

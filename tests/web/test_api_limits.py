@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import io
+import socket
 import struct
+import threading
+import time
 import zlib
 from dataclasses import replace
 
 import numpy as np
 import pytest
+import uvicorn
 from PIL import Image
 
 from simsc.web.app import HEADERS
+from simsc.web.connections import PatientProtocol
 from simsc.web.engine import Engine
 from simsc.web.schemas import Busy, ImageGone
 from simsc.web.settings import Settings
-from simsc.web.store import FORMATS, ImageStore
+from simsc.web.store import AT_ONCE, FORMATS, ImageStore
+from simsc.web.turns import CLICK, DENSE, ENCODE, Turns
 
 
 def upload(client, content: bytes, name: str = "a.png", kind: str = "image/png"):
@@ -142,10 +148,11 @@ def test_forgotten_images_are_gone(client, send) -> None:
     assert client.delete(f"/api/images/{image}").status_code == 404
 
 
-def test_memory_is_bounded_by_bytes_with_features_counted(make_client, settings, send) -> None:
+def test_memory_is_bounded_by_bytes_with_features_counted(make_client, settings) -> None:
     pixels, features = 60 * 80 * 3, 64 * 8 * 8 * 4
     client = make_client(replace(settings, memory=4 * pixels + 100))
-    images = [send(index, to=client) for index in range(4)]
+    store = client.app.state.service.store
+    images = [store.put(np.zeros((60, 80, 3), np.uint8), str(index)).id for index in range(4)]
     assert client.get("/api/health").json()["images"] == 4
     assert features > pixels
     client.post(f"/api/images/{images[3]}/encode")
@@ -176,8 +183,143 @@ def test_only_so_many_models_stay_loaded(settings, small_matcher) -> None:
 def test_who_waits_too_long_is_told_so(settings, small_matcher) -> None:
     store = ImageStore(4, 2**30)
     engine = Engine(replace(settings, patience=0.01), store, small_matcher)
-    with engine._turn, pytest.raises(Busy, match="busy"):
+    with engine.turns.turn(), pytest.raises(Busy, match="busy"):
         engine.encode(store.put(np.zeros((40, 40, 3), np.uint8), "one"), "first")
+
+
+def test_short_questions_come_before_long_ones_and_too_many_are_refused() -> None:
+    turns, order, started = Turns(patience=30, most_waiting=3), [], []
+
+    def ask(name: str, handicap: float) -> None:
+        with turns.turn(handicap):
+            order.append(name)
+
+    with turns.turn():
+        for name, handicap in (("dense", DENSE), ("encode", ENCODE), ("click", CLICK)):
+            started.append(threading.Thread(target=ask, args=(name, handicap)))
+            started[-1].start()
+            while len(turns._waiting) < len(started):
+                time.sleep(0.001)
+        with pytest.raises(Busy, match="busy"):
+            ask("one too many", CLICK)
+    for thread in started:
+        thread.join()
+    assert order == ["click", "encode", "dense"]
+
+
+def test_long_questions_are_not_overtaken_for_ever(monkeypatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr("simsc.web.turns.time.monotonic", lambda: now[0])
+    turns, order = Turns(patience=30, most_waiting=3), []
+
+    def ask(name: str, handicap: float) -> None:
+        with turns.turn(handicap):
+            order.append(name)
+
+    with turns.turn():
+        first = threading.Thread(target=ask, args=("encode", ENCODE))
+        first.start()
+        while not turns._waiting:
+            time.sleep(0.001)
+        now[0] += 2 * ENCODE
+        second = threading.Thread(target=ask, args=("click", CLICK))
+        second.start()
+        while len(turns._waiting) < 2:
+            time.sleep(0.001)
+    first.join()
+    second.join()
+    assert order == ["encode", "click"]
+
+
+def test_decoding_counts_against_the_memory() -> None:
+    store = ImageStore(max_images=8, max_bytes=1000)
+    with store.reserved(900), pytest.raises(Busy, match="decoding other images"), store.reserved(200):
+        pass
+    with store.reserved(2000):  # alone, a large one is decoded
+        pass
+    for number in range(4):
+        store.put(np.zeros((10, 10, 3), np.uint8), str(number))
+    with store.reserved(500):
+        assert len(store) == 2
+
+
+def test_a_full_server_says_so(make_client, settings, image_file) -> None:
+    client = make_client(replace(settings, patience=0.01))
+    decoder = client.app.state.service.decoder
+    for _ in range(AT_ONCE):
+        decoder._places.acquire()
+    answer = upload(client, image_file())
+    assert (answer.status_code, answer.json()["code"], answer.headers["retry-after"]) == (503, "busy", "1")
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost:80@evil.example", "localhost:evil", "localhost/", "[::1", "localhost:123456", "local\u017fost"]
+)
+def test_hosts_are_parsed_strictly(host: str) -> None:
+    assert not Settings().allows_host(host)
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"sec-fetch-site": "cross-site"}, 403),
+        ({"sec-fetch-site": "same-site"}, 403),
+        ({"sec-fetch-site": "same-origin"}, 201),
+        ({"referer": "https://evil.example/page"}, 403),
+        ({"referer": "http://localhost/"}, 201),
+        ({}, 201),
+    ],
+)
+def test_posts_of_other_sites_are_refused_without_an_origin_too(client, headers: dict[str, str], status: int) -> None:
+    assert client.post("/api/samples/chair", headers=headers).status_code == status
+
+
+def test_half_a_character_in_a_question_is_answered(client, send) -> None:
+    image = send()
+    body = f'{{"source": "{image}", "target": "{image}", "points": [[1, 1]], "model": "\\ud800"}}'
+    answer = client.post("/api/match", content=body, headers={"content-type": "application/json"})
+    assert answer.status_code == 404
+
+
+@pytest.mark.parametrize("body", ["[" * 100_000, '{"points": [[' + "9" * 5000 + ", 1]]}", '{"points": [[NaN, 1]]}'])
+def test_json_that_nobody_should_believe_is_refused(client, body: str) -> None:
+    answer = client.post("/api/match", content=body, headers={"content-type": "application/json"})
+    assert answer.status_code in (400, 422)
+    assert answer.json()["detail"]
+
+
+def test_memory_that_is_used_up_is_not_a_mistake(make_client, settings) -> None:
+    def opener(name: str) -> object:
+        raise MemoryError
+
+    client = make_client(settings, opener=opener, raise_server_exceptions=False)
+    image = client.post("/api/samples/chair").json()["source"]["id"]
+    assert client.post(f"/api/images/{image}/encode").status_code == 503
+
+
+@pytest.mark.slow
+def test_connections_that_ask_nothing_are_closed(make_client, settings, monkeypatch) -> None:
+    """Silent ones, and those that stop in the middle of a head or a body; on this machine's loopback only."""
+    monkeypatch.setattr("simsc.web.connections.HEAD_SECONDS", 0.3)
+    app = make_client(replace(settings, body_seconds=0.3)).app
+    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error", http=PatientProtocol))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    head = f"POST /api/match HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n".encode()
+    try:
+        for start, answer in ((b"", b""), (head, b""), (head + b"Content-Length: 9\r\n\r\n{", b"408")):
+            with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+                connection.sendall(start)
+                received = b""
+                while part := connection.recv(4096):
+                    received += part
+            assert answer in received
+    finally:
+        server.should_exit = True
+        thread.join()
 
 
 @pytest.mark.parametrize(

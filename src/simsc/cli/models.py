@@ -169,7 +169,7 @@ def _facts(spec: BackboneSpec) -> dict[str, Any]:
         "licence": spec.licence,
         "source": spec.source.address if spec.source else None,
         "hub": spec.source.hub if spec.source else None,
-        "sha256": spec.source.sha256 if spec.source else None,
+        "sha256": (spec.source.sha256 or "unverified: none is published") if spec.source else None,
         "weights": str(found) if found else None,
         "weights_go_to": str(weights_path(spec)) if spec.source else None,
     }

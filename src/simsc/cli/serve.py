@@ -13,6 +13,7 @@ from simsc.cli.application import command
 from simsc.cli.options import AsJson, Model
 from simsc.errors import SimscError
 
+MOST_CONNECTIONS = 512
 _NEEDS = ("fastapi", "uvicorn", "python_multipart")
 
 
@@ -37,6 +38,7 @@ def serve(
 
     from simsc.web.app import create_app
     from simsc.web.catalogue import offered_models
+    from simsc.web.connections import PatientProtocol
     from simsc.web.settings import ANY_ADDRESS, LOOPBACK, MEGABYTE, Settings
 
     settings = Settings(
@@ -49,7 +51,15 @@ def serve(
     )
     if host not in LOOPBACK:
         typer.secho("simsc: everyone who can reach this address can use the server", fg=typer.colors.YELLOW, err=True)
-    uvicorn.run(create_app(settings), host=host, port=port, log_level="info", server_header=False)
+    uvicorn.run(
+        create_app(settings),
+        host=host,
+        port=port,
+        log_level="info",
+        server_header=False,
+        http=PatientProtocol,
+        limit_concurrency=MOST_CONNECTIONS,
+    )
 
 
 @command("simsc export --part matcher --out matcher.onnx")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import zlib
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -33,9 +34,14 @@ class TrunkCache:
         self.folder = folder / f"{fingerprint}-{dtype}" if folder else None
         self._memory: dict[str, State] = {}
         self._files: dict[str, Path] = {}
+        self._intact: set[str] = set()
 
     def __contains__(self, ref: ImageRef) -> bool:
-        return ref.key in self._memory or (self.folder is not None and self._file(ref).exists())
+        if ref.key in self._memory or ref.key in self._intact:
+            return True
+        if self.folder is not None and self._is_intact(self._file(ref)):
+            self._intact.add(ref.key)
+        return ref.key in self._intact
 
     def put(self, ref: ImageRef, state: State) -> None:
         """Keep the state (without batch dimension) of one image."""
@@ -46,7 +52,9 @@ class TrunkCache:
         from safetensors.torch import save_file
 
         with atomic_path(self._file(ref), durable=False) as temporary:
-            save_file({str(part): tensor for part, tensor in enumerate(kept)}, temporary)
+            tensors = {str(part): tensor for part, tensor in enumerate(kept)}
+            save_file(tensors, temporary, metadata={"checksum": checksum(kept)})
+        self._intact.add(ref.key)
 
     def get(self, refs: Sequence[ImageRef]) -> State:
         """States of several images, stacked: a tuple of ``(B, ...)`` tensors."""
@@ -69,12 +77,37 @@ class TrunkCache:
         except (SafetensorError, OSError) as error:
             raise DataError(f"{path}: damaged file of the trunk cache ({error}); remove it") from None
 
+    def _is_intact(self, path: Path) -> bool:
+        """Whether a file is there and holds what was written; a damaged one is removed, and so computed again."""
+        from safetensors import SafetensorError, safe_open
+
+        if not path.exists():
+            return False
+        try:
+            with safe_open(path, framework="pt") as file:
+                state = tuple(file.get_tensor(str(part)) for part in range(len(file.keys())))
+                if (file.metadata() or {}).get("checksum") == checksum(state):
+                    return True
+        except (SafetensorError, OSError, ValueError, RuntimeError):
+            pass
+        path.unlink(missing_ok=True)
+        return False
+
     def _file(self, ref: ImageRef) -> Path:
         assert self.folder is not None
         if ref.key not in self._files:
             name = content_hash(ref)
             self._files[ref.key] = self.folder / name[:2] / f"{name}.safetensors"
         return self._files[ref.key]
+
+
+def checksum(state: State) -> str:
+    """Hexadecimal digits that tell a state from one whose bytes were damaged."""
+    digest = 0
+    for tensor in state:
+        digest = zlib.crc32(f"{tensor.dtype} {tuple(tensor.shape)}".encode(), digest)
+        digest = zlib.crc32(tensor.contiguous().view(-1).view(torch.uint8).numpy().data, digest)
+    return f"{digest:08x}"
 
 
 def choose_cache(

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from simsc.errors import ConfigError, WeightsError, unknown_name
+from simsc.errors import ConfigError, DataError, WeightsError, unknown_name
 from simsc.models.calibration import Calibration
 from simsc.models.specs import HUB_PREFIX, backbone_names, find_backbone
+from simsc.reading import is_file, parse_json
 
 if TYPE_CHECKING:
     from simsc.models.model import SimSC
@@ -122,9 +122,9 @@ class Card:
         """The card in a model file; refuses files that are not this project's."""
         path = Path(path)
         try:
-            return Card.of(_metadata(path))
-        except (TypeError, ValueError) as error:
-            raise WeightsError(f"{path}: its description cannot be understood ({error})") from None
+            return Card.of(_checked(_metadata(path)))
+        except (TypeError, ValueError, DataError) as error:
+            raise WeightsError(f"{path}: its description cannot be understood ({str(error)[:200]})") from None
 
     def to_dict(self) -> dict[str, Any]:
         """The flat description that is stored; what was not there before and says nothing is left out."""
@@ -197,16 +197,57 @@ def same_backbone(one: str, other: str) -> bool:
 def _metadata(path: Path) -> dict[str, Any]:
     from safetensors import SafetensorError, safe_open
 
-    if not path.is_file():
+    if not is_file(path):
         raise WeightsError(f"{path}: no such model file")
     try:
         with safe_open(path, framework="np") as file:
             metadata = file.metadata() or {}
-    except (SafetensorError, OSError) as error:
-        raise WeightsError(f"{path}: not a readable safetensors file ({error})") from None
+    except (SafetensorError, OSError, ValueError) as error:
+        raise WeightsError(f"{path}: not a readable safetensors file ({str(error)[:200]})") from None
     if "simsc" not in metadata:
         raise WeightsError(f"{path}: holds no model description; expected a file written by simsc")
-    return dict(json.loads(metadata["simsc"]))
+    description = parse_json(metadata["simsc"], "the description")
+    if not isinstance(description, dict):
+        raise DataError("the description is not an object")
+    return description
+
+
+def _checked(description: dict[str, Any]) -> dict[str, Any]:
+    """A description whose entries are of the kinds that a card has; what it does not know may be anything."""
+    kinds = {name: str(each.type) for part in (Design, Card) for name, each in part.__dataclass_fields__.items()}
+    for name, value in description.items():
+        expected = kinds.get(name, "")
+        allowed = next((kind for word, kind in _KINDS.items() if expected.startswith(word)), object)
+        optional = value is None and "None" in expected
+        if not optional and (
+            not isinstance(value, allowed) or (isinstance(value, bool) and allowed in (int, _KINDS["float"]))
+        ):
+            raise DataError(f"the field '{name}' must be {_words(expected)}, got {str(value)[:60]!r}")
+    if isinstance(description.get("best"), dict):
+        _check_best(description["best"])
+    if not 0 < description.get("beta_eval", 1.0) < 1e6:
+        raise DataError(f"the field 'beta_eval' must be above 0, got {description['beta_eval']}")
+    if not 1 <= (description.get("image_size") or 256) <= _LARGEST_INPUT:
+        raise DataError(f"the field 'image_size' must be 1 to {_LARGEST_INPUT}, got {description['image_size']}")
+    return description
+
+
+_KINDS: dict[str, Any] = {"str": str, "bool": bool, "int": int, "float": (int, float), "Mapping": dict, "Best": dict}
+_KINDS["Calibration"] = dict
+_LARGEST_INPUT = 16384
+
+
+def _words(kind: str) -> str:
+    names = {"str": "a text", "bool": "true or false", "int": "a whole number", "float": "a number"}
+    return next((words for name, words in names.items() if kind.startswith(name)), "an object")
+
+
+def _check_best(best: dict[str, Any]) -> None:
+    figures = best.get("val", {})
+    if not isinstance(figures, dict) or not all(isinstance(value, (int, float)) for value in figures.values()):
+        raise DataError("the field 'best.val' must hold numbers by name")
+    if wrong := [name for name in ("pck", "epoch") if not isinstance(best.get(name, 0), (int, float))]:
+        raise DataError(f"the field 'best.{wrong[0]}' must be a number")
 
 
 def _trained(name: str) -> Path | None:

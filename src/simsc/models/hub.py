@@ -1,4 +1,10 @@
-"""Any backbone of the Hugging Face hub: ``hf:<repository>``, or ``hf:<folder>`` with a saved model."""
+"""Any backbone of the Hugging Face hub: ``hf:<repository>``, or ``hf:<folder>`` with a saved model.
+
+``hf:<repository>@<revision>`` pins a commit, branch or tag. In any case configuration and weights are of one commit,
+which the backbone's name then carries, so that a model that is saved with it says what it was built on. Only
+safetensors are read, and no code of a repository is executed. The hub publishes no checksum that is known beforehand:
+its files are unverified, as trustworthy as the connection and the commit.
+"""
 
 from __future__ import annotations
 
@@ -70,6 +76,7 @@ class Known:
 def build_hub_backbone(repository: str, weights: str | Path | None) -> Backbone:
     """Build a backbone from its configuration on the hub, with the hub's weights, a file's, random ones or none."""
     config = _load(repository, _transformers().AutoConfig.from_pretrained)
+    repository = _pinned(repository, config)
     known = _known(config)
     backbone = _whole(repository, config, weights) if known is None else _cuttable(repository, known, weights)
     if weights not in (None, "random", "default", "unset"):
@@ -83,14 +90,17 @@ def _cuttable(repository: str, known: Known, weights: str | Path | None) -> Back
         return from_spec(spec)
     backbone = unset(spec)
     if weights == "default":
-        network = _load(repository, _transformers().AutoModel.from_pretrained)
+        network = _load(repository, _transformers().AutoModel.from_pretrained, use_safetensors=True)
         fill(backbone, network.state_dict(), f"{HUB_PREFIX}{repository}")
     return backbone
 
 
 def _whole(repository: str, config: Any, weights: str | Path | None) -> Backbone:
     model = _backbone_class(config)
-    network = _load(repository, model.from_pretrained, config=config) if weights == "default" else model(config)
+    if weights == "default":
+        network = _load(repository, model.from_pretrained, config=config, use_safetensors=True)
+    else:
+        network = model(config)
     known = Known(WholeNetwork, *_measure(network), 0, {"network": network})
     return from_spec(_spec(repository, known))
 
@@ -104,12 +114,17 @@ def _spec(repository: str, known: Known) -> BackboneSpec:
         known.blocks,
         "see its model card",
         known.build,
-        Source("model.safetensors", page=f"https://huggingface.co/{repository}", hub=repository),
+        Source("model.safetensors", page=f"https://huggingface.co/{_page(repository)}", hub=repository),
         known.settings,
         input_size=max(round(256 / known.stride), 1) * known.stride,
         mean=mean,
         std=std,
     )
+
+
+def _page(repository: str) -> str:
+    name, _, revision = split_revision(repository)
+    return f"{name}/tree/{revision}" if revision else name
 
 
 def _known(config: Any) -> Known | None:
@@ -174,13 +189,35 @@ def _transformers() -> Any:
     return transformers
 
 
+def _pinned(repository: str, config: Any) -> str:
+    """The name with the commit that its configuration is of; a folder has none."""
+    name, _, revision = split_revision(repository)
+    commit = getattr(config, "_commit_hash", None) or revision
+    return f"{name}@{commit}" if commit else name
+
+
+def split_revision(repository: str) -> tuple[str, str, str | None]:
+    """``(name, mark, revision)`` of ``name@revision``; a folder is never split.
+
+    >>> split_revision("facebook/dino-vitb8@main"), split_revision("facebook/dino-vitb8")
+    (('facebook/dino-vitb8', '@', 'main'), ('facebook/dino-vitb8', '', None))
+    """
+    if Path(repository).is_dir():
+        return repository, "", None
+    name, mark, revision = repository.partition("@")
+    return name, mark, revision or None
+
+
 def _load(repository: str, load: Callable[..., Loaded], **arguments: Any) -> Loaded:
     """From the local cache if it is there, so that it works offline and does not change under our feet."""
+    name, _, revision = split_revision(repository)
+    if revision:
+        arguments["revision"] = revision
     try:
         try:
-            return load(repository, local_files_only=True, **arguments)
+            return load(name, local_files_only=True, **arguments)
         except OSError:
-            return load(repository, **arguments)
+            return load(name, **arguments)
     except (OSError, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise WeightsError(

@@ -13,14 +13,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from simsc.errors import ConfigError, WeightsError
+from simsc.errors import ConfigError, SimscError, WeightsError
 from simsc.files import atomic_path
 from simsc.models.backbone import build_backbone
 from simsc.models.calibration import Calibration
 from simsc.models.card import HEAD_MARK, Card, Design, find_model, split_head
 from simsc.models.inference import prepare_for_inference
 from simsc.models.model import SimSC
-from simsc.models.weights import modern_names
+from simsc.models.weights import check_finite, first_line, misfits, modern_names
 
 
 @dataclass(frozen=True)
@@ -203,19 +203,28 @@ def _pretrained(backbone: str, head: str) -> Trained:
 
 def _read(path: Path) -> Trained:
     card = Card.read(path)
-    network = build_model(card.design, weights="unset")
     try:
-        network.load_state_dict(modern_names(_tensors(path), network.state_dict()), assign=True)
-    except RuntimeError as error:
-        raise WeightsError(f"{path}: the weights do not fit the network it describes: {error}") from None
+        network = build_model(card.design, weights="unset")
+    except (SimscError, TypeError, ValueError, KeyError) as error:
+        raise WeightsError(f"{path}: the network it describes cannot be built ({first_line(error)})") from None
+    tensors = modern_names(_tensors(path), network.state_dict())
+    if found := misfits(network.state_dict(), tensors):
+        raise WeightsError(f"{path}: the weights do not fit the network it describes; {found}")
+    network.load_state_dict(tensors, assign=True)
     return Trained(network.eval(), card, str(path))
 
 
 def _tensors(path: Path) -> dict[str, Tensor]:
     """The weights of a model file, in float32."""
+    from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    tensors = load_file(str(path)).items()
+    try:
+        tensors = check_finite(load_file(str(path))).items()
+    except WeightsError as error:
+        raise WeightsError(f"{path}: {error}") from None
+    except (SafetensorError, OSError, RuntimeError, ValueError) as error:
+        raise WeightsError(f"{path}: not a readable model file ({first_line(error)})") from None
     # Copied: weights must not stay a view into a file that somebody may write to.
     return {
         name: tensor.to(torch.float32 if tensor.is_floating_point() else tensor.dtype, copy=True)

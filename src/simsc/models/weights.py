@@ -9,10 +9,11 @@ from collections.abc import Container, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simsc.downloads import Progress, download
+from simsc.downloads import Progress, download, recorded_sha256
 from simsc.errors import WeightsError
 from simsc.files import cache_folder, sha256, shared_folder
 from simsc.models.specs import BackboneSpec, Source
+from simsc.reading import is_file
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -21,9 +22,10 @@ if TYPE_CHECKING:
 
     Tensors = dict[str, Tensor]
 
-_SHOWN = 6
+_SHOWN = 5
 # Checkpoints of whole training runs keep the network under one of these; the teacher is the better network.
 _SECTIONS = ("teacher", "state_dict", "model", "student")
+_DEEPEST = 4
 _WRAPPERS = ("module.", "_orig_mod.")
 
 
@@ -48,7 +50,7 @@ def fetch_weights(spec: BackboneSpec, progress: Progress | bool = True) -> Path:
     """The verified file of an entry; downloaded if it is not on this machine."""
     source = _source(spec)
     if path := find_weights(spec):
-        expected = source.files[path.name]
+        expected = source.files[path.name] or recorded_sha256(path)
         if expected and not (found := sha256(path)).startswith(expected):
             raise WeightsError(f"{path} is damaged: its SHA-256 is {found}, expected {expected}; delete it")
         return path
@@ -91,23 +93,44 @@ def fill(backbone: Backbone, tensors: Tensors, origin: str) -> None:
 
 
 def read_tensors(path: Path) -> Tensors:
-    """All tensors of a file by name, without executing anything in it."""
+    """All tensors of a file by name, without executing anything in it.
+
+    Raises:
+        WeightsError: whatever is wrong with the file, also weights that are not finite; the sentence lacks its name.
+    """
     import torch
-    from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    if not path.is_file():
+    if not is_file(path):
         raise WeightsError("no such file")
     try:
         if path.suffix == ".safetensors":
-            return unwrap(load_file(path))
+            return check_finite(unwrap(load_file(path)))
         # Training checkpoints carry their options: a plain holder of values, safe to build.
         with torch.serialization.safe_globals([argparse.Namespace]):
-            return unwrap(torch.load(path, map_location="cpu", weights_only=True))
+            return check_finite(unwrap(torch.load(path, map_location="cpu", weights_only=True)))
+    except (WeightsError, MemoryError):
+        raise
     except pickle.UnpicklingError:
         raise WeightsError("holds Python objects besides tensors, which are never loaded") from None
-    except (SafetensorError, RuntimeError, EOFError, AttributeError) as error:
-        raise WeightsError(f"not a readable weights file ({error})") from None
+    except Exception as error:  # libraries meet damaged bytes here, and raise whatever comes to them
+        raise WeightsError(f"not a readable weights file ({first_line(error)})") from None
+
+
+def first_line(error: Exception) -> str:
+    """What an error says, short enough for a sentence."""
+    lines = str(error).strip().splitlines()
+    return lines[0][:200] if lines else type(error).__name__
+
+
+def check_finite(tensors: Tensors) -> Tensors:
+    """The tensors; refuses those that no network can compute with."""
+    for name, tensor in tensors.items():
+        if str(tensor.layout) != "torch.strided" or tensor.is_meta or tensor.is_quantized or tensor.is_complex():
+            raise WeightsError(f"'{name[:80]}' is not a dense tensor of real numbers")
+        if tensor.is_floating_point() and not tensor.float().isfinite().all():
+            raise WeightsError(f"the weights '{name[:80]}' are not all finite numbers")
+    return tensors
 
 
 def unwrap(checkpoint: Mapping[str, object]) -> Tensors:
@@ -120,9 +143,13 @@ def unwrap(checkpoint: Mapping[str, object]) -> Tensors:
     """
     from torch import Tensor
 
-    while section := next((name for name in _SECTIONS if isinstance(checkpoint.get(name), Mapping)), None):
-        checkpoint = checkpoint[section]  # type: ignore[assignment]
-    tensors = {_strip(key): value for key, value in checkpoint.items() if isinstance(value, Tensor)}
+    if not isinstance(checkpoint, Mapping):
+        raise WeightsError(f"holds a {type(checkpoint).__name__}, where tensors by name are expected")
+    for _ in range(_DEEPEST):  # a section could hold itself
+        if section := next((name for name in _SECTIONS if isinstance(checkpoint.get(name), Mapping)), None):
+            checkpoint = checkpoint[section]  # type: ignore[assignment]
+    named = ((key, value) for key, value in checkpoint.items() if isinstance(key, str))
+    tensors = {_strip(key): value for key, value in named if isinstance(value, Tensor)}
     inner = {key.removeprefix("backbone."): tensors[key] for key in tensors if key.startswith("backbone.")}
     return inner or tensors
 
@@ -131,17 +158,22 @@ def check_fit(backbone: Backbone, tensors: Tensors, origin: str) -> None:
     """Refuse tensors that are not exactly those of the backbone; says which keys are at fault."""
     own = {key: value for key, value in backbone.state_dict().items() if not _is_counter(key)}
     given = {key: value for key, value in tensors.items() if not _is_counter(key)}
+    if found := misfits(own, given):
+        raise WeightsError(f"{origin} does not fit {backbone.spec.name}; {found}")
+
+
+def misfits(own: Tensors, given: Tensors) -> str:
+    """What of some tensors does not fit a network's own, with a few names of each kind; empty where all does."""
     faults = {
         "missing": [key for key in own if key not in given],
-        "unexpected": [key for key in given if key not in own],
+        "unexpected": [key[:80] for key in given if key not in own],
         "of the wrong shape": [
             f"{key} {tuple(given[key].shape)} instead of {tuple(value.shape)}"
             for key, value in own.items()
             if key in given and given[key].shape != value.shape
         ],
     }
-    if found := [f"{len(keys)} keys {fault}: {_some(keys)}" for fault, keys in faults.items() if keys]:
-        raise WeightsError(f"{origin} does not fit {backbone.spec.name}; " + "; ".join(found))
+    return "; ".join(f"{len(keys)} keys {fault}: {_some(keys)}" for fault, keys in faults.items() if keys)
 
 
 def modern_names(tensors: Tensors, own: Container[str]) -> Tensors:

@@ -16,6 +16,7 @@ from simsc._version import __version__
 from simsc.errors import ConfigError, DataError, SimscError
 from simsc.files import atomic_path, write_json, write_text
 from simsc.models.weights import modern_names
+from simsc.reading import parse_json, read_json, read_text
 from simsc.training.config import Config
 from simsc.training.step import WeightAverage
 
@@ -56,7 +57,7 @@ class RunFolder:
         if stored.exists() and not resume:
             raise ConfigError(f"{self.path} already holds a run; give --resume to continue it, or another --out")
         if stored.exists():
-            _refuse_changes(json.loads(stored.read_text(encoding="utf-8")), config, self.path)
+            _refuse_changes(read_json(stored), config, self.path)
         write_json(stored, config.to_dict())
         if not (self.path / "run.json").exists():
             write_json(self.path / "run.json", {**provenance(), **facts})
@@ -71,11 +72,14 @@ class RunFolder:
         if not self.metrics.exists():
             return []
         records = []
-        for line in self.metrics.read_text(encoding="utf-8").splitlines():
+        for line in read_text(self.metrics).split("\n"):
             try:
-                records.append(json.loads(line))
-            except json.JSONDecodeError:
+                record = parse_json(line, self.metrics, finite=False)
+            except DataError:
                 break
+            if not isinstance(record, dict) or not isinstance(record.get("step"), int):
+                break
+            records.append(record)
         return records
 
     def rewind(self, step: int, epoch: int) -> None:
@@ -97,11 +101,14 @@ class RunFolder:
         try:
             with safe_open(self.last, framework="pt") as file:
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
-                return tensors, json.loads(file.metadata()["state"])
-        except (SafetensorError, OSError, KeyError, TypeError) as error:
-            raise DataError(
-                f"{self.last}: cannot be resumed from ({error}); remove it to start the run again"
-            ) from None
+                return tensors, dict(parse_json(file.metadata()["state"], "its state", finite=False))
+        except (SafetensorError, OSError, KeyError, TypeError, ValueError, RuntimeError, DataError) as error:
+            raise self.cannot_resume(error) from None
+
+    def cannot_resume(self, error: Exception) -> DataError:
+        """The sentence for a state that cannot be used."""
+        reason = f"{type(error).__name__}: {error}" if isinstance(error, KeyError) else str(error)
+        return DataError(f"{self.last}: cannot be resumed from ({reason[:300]}); remove it to start the run again")
 
 
 def collect_tensors(model: nn.Module, optimizer: torch.optim.Optimizer, average: WeightAverage) -> Tensors:
@@ -176,8 +183,10 @@ def _git_commit() -> str | None:
         return None
 
 
-def _refuse_changes(stored: dict[str, Any], config: Config, path: Path) -> None:
+def _refuse_changes(stored: Any, config: Config, path: Path) -> None:
     """A key that the stored run does not know yet had what is now its default."""
+    if not isinstance(stored, dict):
+        raise DataError(f"{path / 'config.json'}: expected an object with the configuration of a run")
     before, now = {**Config().to_dict(), **stored}, config.to_dict()
     free = EXECUTION_KEYS - {"epochs"} if config.schedule != "constant" else EXECUTION_KEYS  # the rates depend on them
     for key in now:

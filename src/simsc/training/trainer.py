@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from simsc.evaluation.encoder import ImageEncoder
 from simsc.evaluation.evaluator import Evaluator
 from simsc.evaluation.protocol import find_protocol
 from simsc.evaluation.scoring import Rates, Score, score
-from simsc.files import cache_folder, write_json
+from simsc.files import Lock, cache_folder, write_json
 from simsc.models.card import Best
 from simsc.models.trained import Trained
 from simsc.training.config import Config
@@ -68,16 +69,20 @@ class Trainer:
         self._build()
         self.epoch, self.batch, self.step = 0, 0, 0
         self.best = Best()
-        if distributed.is_main():
-            self.folder.start(config, self._facts(), resume)
-        distributed.barrier()
-        if resume:
-            self._load()
+        self._lock = ExitStack()
+        with ExitStack() as lock:
+            if distributed.is_main():
+                lock.enter_context(Lock(self.folder.path, folder=True))
+                self.folder.start(config, self._facts(), resume)
+            distributed.barrier()
+            if resume:
+                self._load()
+            self._lock = lock.pop_all()  # held until the run has ended
         self._saved_at = time.monotonic()
 
     def run(self) -> dict[str, Any]:
         """Train to the end; returns (and stores) the summary."""
-        with StopRequest() as self._stop:
+        with self._lock, StopRequest() as self._stop:
             self._fill_cache()
             if self.step == 0:
                 self._validate()
@@ -87,7 +92,7 @@ class Trainer:
             except TrainingDiverged as diagnosis:
                 self._write_summary({"stopped": str(diagnosis)})
                 raise
-        summary = self._write_summary()
+            summary = self._write_summary()
         self.listener.on_end(summary)
         return summary
 
@@ -138,6 +143,8 @@ class Trainer:
             images = list({ref.key: ref for ref in [*self.feed.images(self.epoch), *mine]}.values())
         for done in self.encoder.fill_cache(images):
             self.listener.on_cache(done, len(images))
+            if self._stop.wanted and distributed.world_size() == 1:  # others would wait for this one's part for ever
+                raise KeyboardInterrupt
         distributed.barrier()
 
     def _train_epoch(self) -> None:
@@ -248,15 +255,21 @@ class Trainer:
         exists = self.folder.last.exists()
         if exists:
             tensors, state = self.folder.load_state()
-            restore_tensors(tensors, self.model, self.optimization.optimizer, self.average)
-            self.epoch, self.batch, self.step = state["epoch"], state["batch"], state["step"]
-            self.best = Best(**state["best"])
-            self.monitor.load_state_dict(state["monitor"])
-            if state["scaler"]:
-                self.optimization.scaler.load_state_dict(state["scaler"])
-            self.meter = StepMeter(state.get("meter") if distributed.is_main() else None)
+            try:
+                self._restore(tensors, state)
+            except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
+                raise self.folder.cannot_resume(error) from None
         if distributed.is_main():
             self.folder.rewind(self.step, self.epoch if exists else -1)
+
+    def _restore(self, tensors: dict[str, torch.Tensor], state: dict[str, Any]) -> None:
+        restore_tensors(tensors, self.model, self.optimization.optimizer, self.average)
+        self.epoch, self.batch, self.step = (int(state[name]) for name in ("epoch", "batch", "step"))
+        self.best = Best(**state["best"])
+        self.monitor.load_state_dict(state["monitor"])
+        if state["scaler"]:
+            self.optimization.scaler.load_state_dict(state["scaler"])
+        self.meter = StepMeter(state.get("meter") if distributed.is_main() else None)
 
     def _write_summary(self, remarks: dict[str, Any] | None = None) -> dict[str, Any]:
         summary = {

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+from anyio.to_thread import current_default_thread_limiter
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse
@@ -16,7 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import simsc
 from simsc._version import __version__
-from simsc.errors import SimscError
+from simsc.errors import SimscError, explain
 from simsc.web.engine import Opener
 from simsc.web.routes import build_service, router
 from simsc.web.schemas import WebError
@@ -46,6 +51,7 @@ def create_app(settings: Settings, opener: Opener | None = None) -> FastAPI:
         opener: loads a model by name; by default ``simsc.load``.
     """
     app = FastAPI(
+        lifespan=_lifespan,
         title="simsc",
         version=__version__,
         description="Semantic correspondence between two images: upload both, ask where points lie.",
@@ -60,8 +66,16 @@ def create_app(settings: Settings, opener: Opener | None = None) -> FastAPI:
     app.add_exception_handler(SimscError, _on_error)
     app.add_exception_handler(RequestValidationError, _on_invalid)
     app.add_exception_handler(HTTPException, _on_http)
+    app.add_exception_handler(Exception, _on_mistake)
     app.add_middleware(Guard, settings=settings)
     return app
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    """Threads for all that may wait at once: a short question must not wait for a thread behind long ones."""
+    current_default_thread_limiter().total_tokens = app.state.service.settings.max_waiting + 40
+    yield
 
 
 async def _page() -> FileResponse:
@@ -91,8 +105,17 @@ async def _on_http(request: Request, error: Exception) -> JSONResponse:  # noqa:
     return _problem(error.status_code, codes.get(error.status_code, "bad-request"), str(error.detail))
 
 
+async def _on_mistake(request: Request, error: Exception) -> JSONResponse:  # noqa: ARG001
+    """Whatever else happens: memory that is used up will be free again; the rest is ours and is in the log."""
+    if isinstance(error, MemoryError) or "memory" in (explain(error) or ""):
+        return _problem(503, "busy", "the server has no memory for this now; try again, or with a smaller image")
+    return _problem(500, "internal", "the server made a mistake; its log says more")
+
+
 def _problem(status: int, code: str, detail: str) -> JSONResponse:
-    return JSONResponse({"detail": detail, "code": code}, status_code=status)
+    shown = detail.encode("utf-8", "replace").decode("utf-8")  # may quote half a character of the request
+    headers = {"Retry-After": "1"} if status == 503 else None
+    return JSONResponse({"detail": shown, "code": code}, status_code=status, headers=headers)
 
 
 class Guard:
@@ -111,27 +134,50 @@ class Guard:
             await self.app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        host, origin = headers.get("host", ""), headers.get("origin")
-        if not self.settings.allows_host(host):
+        host = headers.get("host", "")
+        if len(headers.getlist("host")) != 1 or not self.settings.allows_host(host):
             await _refuse(send, 421, "wrong-host", "this server does not answer to that host name")
-        elif origin is not None and origin.partition("://")[2] != host:
+        elif _is_foreign(headers, host, scope["method"]):
             await _refuse(send, 403, "foreign-origin", "requests from pages of other origins are refused")
         elif _declared_length(headers) > self._limit(scope["path"]):
             await _refuse(send, 413, "too-large", _too_large(self._limit(scope["path"])))
         else:
-            await self.app(scope, _limited(receive, self._limit(scope["path"])), _with_headers(send))
+            limited = _limited(receive, self._limit(scope["path"]), self.settings.body_seconds)
+            await self.app(scope, limited, _with_headers(send))
 
     def _limit(self, path: str) -> int:
         files = {"/api/images": 1, "/api/match-images": 2}.get(path, 0)
         return files * self.settings.max_upload + _ENVELOPE if files else MEGABYTE
 
 
-def _limited(receive: Receive, limit: int) -> Receive:
-    received = 0
+def _is_foreign(headers: Headers, host: str, method: str) -> bool:
+    """Whether a browser sends this for a page of another site.
+
+    ``Origin`` says so, but is left out of some requests; then ``Sec-Fetch-Site`` or ``Referer`` says it. Programs that
+    are no browsers send none of them, and no site can make them send anything.
+    """
+    origin, site, referer = headers.get("origin"), headers.get("sec-fetch-site"), headers.get("referer")
+    if origin is not None:
+        return origin.partition("://")[2] != host
+    if method in ("GET", "HEAD", "OPTIONS"):
+        return False  # changes nothing; a link from elsewhere to the page is welcome
+    if site is not None:
+        return site not in ("same-origin", "none")
+    return referer is not None and urlsplit(referer).netloc != host
+
+
+def _limited(receive: Receive, limit: int, seconds: float) -> Receive:
+    received, complete = 0, False
 
     async def counted() -> Message:
-        nonlocal received
-        message = await receive()
+        nonlocal received, complete
+        if complete:  # what else may come is the end of the connection, for which one may wait long
+            return await receive()
+        try:
+            message = await asyncio.wait_for(receive(), seconds)
+        except asyncio.TimeoutError:
+            raise HTTPException(408, f"nothing of the request arrived for {seconds:g} seconds") from None
+        complete = not message.get("more_body", False)
         received += len(message.get("body", b""))
         if received > limit:
             raise HTTPException(413, _too_large(limit))
@@ -161,7 +207,7 @@ async def _refuse(send: Send, status: int, code: str, detail: str) -> None:
 
 def _declared_length(headers: Headers) -> int:
     length = headers.get("content-length", "0")
-    return int(length) if length.isdecimal() else 0
+    return int(length[:20]) if length.isdecimal() else 0
 
 
 def _too_large(limit: int) -> str:

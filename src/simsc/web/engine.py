@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,9 +13,10 @@ import torch
 from simsc.coordinates import Size
 from simsc.matcher import DenseFlow, EncodedImage, Matcher, MatchResult
 from simsc.models.temperature import learns
-from simsc.web.schemas import Busy, NotFound
+from simsc.web.schemas import NotFound
 from simsc.web.settings import Settings
 from simsc.web.store import ImageStore, StoredImage
+from simsc.web.turns import CLICK, DENSE, ENCODE, Turns
 
 Opener = Callable[[str], Matcher]
 
@@ -63,14 +63,14 @@ class Engine:
     def __init__(self, settings: Settings, store: ImageStore, opener: Opener) -> None:
         self.settings, self.store, self.opener = settings, store, opener
         self._matchers: OrderedDict[str, Matcher] = OrderedDict()
-        # One at a time: the network already uses every core, and memory stays that of one request.
-        self._turn = threading.Lock()
+        self.turns = Turns(settings.patience, settings.max_waiting)
 
     def match(
         self, source: StoredImage, target: StoredImage, points: np.ndarray, query: Query, *, scores: bool = False
     ) -> Answer:
         """Where points ``(n, 2)`` of the source lie in the target."""
-        with self._taking_turns():
+        self._encode_first(source, target, query.model)
+        with self.turns.turn(CLICK):
             matcher, first, second = self._prepare(source, target, query)
             localizer = query.localizer or matcher.localizer
             with _one_thread():
@@ -87,15 +87,22 @@ class Engine:
 
     def dense(self, source: StoredImage, target: StoredImage, query: Query, sizes: tuple[Size, Size]) -> DenseFlow:
         """The dense match, in pixels of the two images as if they had ``sizes``."""
-        with self._taking_turns():
+        self._encode_first(source, target, query.model)
+        with self.turns.turn(DENSE):
             matcher, first, second = self._prepare(source, target, query)
             pair = (_resized(image, size) for image, size in zip((first, second), sizes, strict=True))
             return matcher.dense(*pair, localizer=query.localizer, temperature=query.temperature)
 
     def encode(self, image: StoredImage, model: str) -> None:
         """Run a model on an image now, so that the first question is answered at once."""
-        with self._taking_turns():
+        with self.turns.turn(ENCODE):
             self._encoded(image, model)
+
+    def _encode_first(self, source: StoredImage, target: StoredImage, model: str) -> None:
+        """Encode what a pair lacks, each image in a turn of its own, so that short questions come in between."""
+        for image in (source, target):
+            if model not in image.encodings:
+                self.encode(image, model)
 
     def default_model(self) -> str:
         """Label of the model used when none is named."""
@@ -122,15 +129,6 @@ class Engine:
             self._matchers[model] = self.opener(self.settings.models[model])
         self._matchers.move_to_end(model)
         return self._matchers[model]
-
-    @contextmanager
-    def _taking_turns(self) -> Iterator[None]:
-        if not self._turn.acquire(timeout=self.settings.patience):
-            raise Busy("the server is busy; try again in a moment")
-        try:
-            yield
-        finally:
-            self._turn.release()
 
 
 @contextmanager

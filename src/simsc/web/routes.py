@@ -27,7 +27,7 @@ from simsc.web.catalogue import SAMPLES, THUMBNAIL, describe, find_sample, scene
 from simsc.web.engine import Engine, Opener, Query
 from simsc.web.schemas import WebError
 from simsc.web.settings import Settings
-from simsc.web.store import ImageStore, StoredImage, clean_name, decode_upload
+from simsc.web.store import Decoder, ImageStore, StoredImage, clean_name
 
 router = APIRouter(
     prefix="/api",
@@ -38,6 +38,7 @@ router = APIRouter(
 )
 _GONE: dict[int | str, dict[str, Any]] = {404: {"model": schemas.Problem, "description": "Not here (any more)."}}
 _REFUSED: dict[int | str, dict[str, Any]] = {
+    503: {"model": schemas.Problem, "description": "Too many requests at once; try again."},
     413: {"model": schemas.Problem, "description": "Too many bytes or pixels."},
     415: {"model": schemas.Problem, "description": "Not an image of an allowed type."},
 }
@@ -52,12 +53,14 @@ class Service:
     settings: Settings
     store: ImageStore
     engine: Engine
+    decoder: Decoder
 
 
 def build_service(settings: Settings, opener: Opener) -> Service:
     """An empty store and an engine that loads models when they are first asked for."""
     store = ImageStore(settings.max_images, settings.memory)
-    return Service(settings, store, Engine(settings, store, opener))
+    decoder = Decoder(store, settings.max_upload, settings.max_pixels, settings.patience)
+    return Service(settings, store, Engine(settings, store, opener), decoder)
 
 
 def _service(request: Request) -> Service:
@@ -194,8 +197,7 @@ _SIDES = ("source", "target")
 
 
 def _pixels(server: Service, file: UploadFile) -> np.ndarray:
-    content = file.file.read(server.settings.max_upload + 1)
-    return decode_upload(content, server.settings.max_upload, server.settings.max_pixels)
+    return server.decoder.decode(file.file)
 
 
 def _query(server: Service, request: schemas.PairRequest) -> Query:

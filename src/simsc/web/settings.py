@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from dataclasses import dataclass, field
 
 MEGABYTE = 2**20
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+_HOST = re.compile(r"(\[(?P<address>[0-9a-f:.]{2,45})\]|(?P<name>[a-z0-9_.-]{1,253}))(:[0-9]{1,5})?", re.ASCII)
 ANY_ADDRESS = frozenset({"0.0.0.0", "::", ""})
 
 
@@ -24,6 +26,8 @@ class Settings:
         memory: bytes of pixels and features kept at once.
         loaded_models: models kept in memory at once.
         patience: seconds a request waits for its turn before it is told that the server is busy.
+        max_waiting: requests that may wait for their turn; one more is told so at once.
+        body_seconds: seconds within which the next part of a request has to arrive.
     """
 
     models: dict[str, str] = field(default_factory=dict)
@@ -31,10 +35,12 @@ class Settings:
     any_address: bool = False
     max_upload: int = 20 * MEGABYTE
     max_pixels: int = 40_000_000
-    max_images: int = 64
+    max_images: int = 256
     memory: int = 512 * MEGABYTE
     loaded_models: int = 2
     patience: float = 30.0
+    max_waiting: int = 128
+    body_seconds: float = 20.0
 
     def allows_host(self, header: str) -> bool:
         """Whether a request with that ``Host`` header is meant for this server.
@@ -48,14 +54,13 @@ class Settings:
 
 
 def host_name(header: str) -> str:
-    """The name in a ``Host`` header, without port and brackets.
+    """The name in a ``Host`` header, without port and brackets; empty where it is not of that form.
 
-    >>> host_name("[::1]:8000"), host_name("LocalHost:80")
-    ('::1', 'localhost')
+    >>> host_name("[::1]:8000"), host_name("LocalHost:80"), host_name("localhost:80@evil.example")
+    ('::1', 'localhost', '')
     """
-    if header.startswith("["):
-        return header[1:].partition("]")[0].lower()
-    return header.partition(":")[0].lower()
+    found = _HOST.fullmatch(header.lower())
+    return (found["address"] or found["name"]) if found else ""
 
 
 def _is_address(name: str) -> bool:

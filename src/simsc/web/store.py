@@ -7,15 +7,17 @@ import re
 import secrets
 import threading
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 import numpy as np
 from PIL import Image
 
 from simsc.errors import DataError
 from simsc.images import read_image
-from simsc.web.schemas import ImageGone, NotAnImage, TooLarge
+from simsc.web.schemas import Busy, ImageGone, NotAnImage, TooLarge
 
 if TYPE_CHECKING:
     from simsc.matcher import EncodedImage
@@ -23,6 +25,10 @@ if TYPE_CHECKING:
 
 KEPT = 2  # the pair in use stays, however small the budget
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
+AT_ONCE = 2
+"""Uploads that are decoded at the same time."""
+BYTES_PER_PIXEL = 8
+"""Memory that decoding takes: Pillow's pixels, the result, and a little more."""
 _LONGEST_NAME = 80
 
 
@@ -70,6 +76,7 @@ class ImageStore:
         self.max_images, self.max_bytes = max(max_images, KEPT), max_bytes
         self._images: OrderedDict[str, StoredImage] = OrderedDict()
         self._lock = threading.Lock()
+        self._reserved = 0
 
     def __len__(self) -> int:
         return len(self._images)
@@ -81,6 +88,20 @@ class ImageStore:
             self._images[image.id] = image
         self.trim()
         return image
+
+    @contextmanager
+    def reserved(self, size: int) -> Iterator[None]:
+        """Count ``size`` bytes as taken while something is decoded; refused while others have taken what there is."""
+        with self._lock:
+            if self._reserved and self._reserved + size > self.max_bytes:
+                raise Busy("the server is decoding other images; try again in a moment")
+            self._reserved += size
+        try:
+            self.trim()
+            yield
+        finally:
+            with self._lock:
+                self._reserved -= size
 
     def get(self, image_id: str) -> StoredImage:
         """The image of a token, which is now the most recently used one."""
@@ -99,7 +120,7 @@ class ImageStore:
     def trim(self) -> None:
         """Drop the least recently used images until the limits hold; features may have been added since."""
         with self._lock:
-            total = sum(image.nbytes for image in self._images.values())
+            total = self._reserved + sum(image.nbytes for image in self._images.values())
             while len(self._images) > KEPT and (len(self._images) > self.max_images or total > self.max_bytes):
                 _, oldest = self._images.popitem(last=False)
                 total -= oldest.nbytes
@@ -110,21 +131,53 @@ def _feature_bytes(encoded: EncodedImage) -> int:
     return sum(tensor.nbytes for part in parts for tensor in (part.maps, part.beta, *part.layers))
 
 
+class Decoder:
+    """Decodes uploads, a few at a time, each counted against the memory of the store.
+
+    Args:
+        store: whose memory it is.
+        max_bytes, max_pixels: of one image.
+        patience: seconds an upload waits for its turn.
+    """
+
+    def __init__(self, store: ImageStore, max_bytes: int, max_pixels: int, patience: float) -> None:
+        self.store, self.max_bytes, self.max_pixels, self.patience = store, max_bytes, max_pixels, patience
+        self._places = threading.BoundedSemaphore(AT_ONCE)
+
+    def decode(self, file: IO[bytes]) -> np.ndarray:
+        """The pixels ``(H, W, 3)`` uint8 of an uploaded file."""
+        if not self._places.acquire(timeout=self.patience):
+            raise Busy("the server is decoding other images; try again in a moment")
+        try:
+            content = file.read(self.max_bytes + 1)
+            width, height = declared_size(content, self.max_bytes, self.max_pixels)
+            with self.store.reserved(len(content) + BYTES_PER_PIXEL * width * height):
+                return decode_upload(content, self.max_bytes, self.max_pixels)
+        finally:
+            self._places.release()
+
+
 def decode_upload(content: bytes, max_bytes: int, max_pixels: int) -> np.ndarray:
     """The pixels ``(H, W, 3)`` uint8 of an uploaded file.
 
     The type is what the content says, whatever name or declared type came with it; only the decoders of
     :data:`FORMATS` ever see the bytes.
     """
+    declared_size(content, max_bytes, max_pixels)
+    try:
+        return read_image(content, max_pixels=max_pixels)
+    except DataError as error:
+        raise NotAnImage(str(error)) from None
+
+
+def declared_size(content: bytes, max_bytes: int, max_pixels: int) -> tuple[int, int]:
+    """Width and height that the head of an image file states; refuses what is too large or no image."""
     if len(content) > max_bytes:
         raise TooLarge(f"the image file is larger than {max_bytes / 2**20:g} MB")
     width, height = _declared_size(content)
     if width * height > max_pixels:
         raise TooLarge(f"the image has {width}x{height} pixels; at most {max_pixels:,} are allowed")
-    try:
-        return read_image(content, max_pixels=max_pixels)
-    except DataError as error:
-        raise NotAnImage(str(error)) from None
+    return width, height
 
 
 def clean_name(name: str | None) -> str:
