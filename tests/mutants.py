@@ -310,6 +310,8 @@ MUTANTS = [
         "durable=False",
         "durable=True",
         "tests/evaluation/test_evaluator.py",
+    ),
+    Mutant(
         "stride of a v1 ResNet in the 3x3 convolution",
         "models/resnet.py",
         "1 if v1 else stride",

@@ -15,7 +15,7 @@ from simsc.errors import ConfigError
 from simsc.models.backbone import Backbone, build_backbone, from_spec, unset
 from simsc.models.inference import fold_batchnorm
 from simsc.models.model import SimSC
-from simsc.models.specs import BackboneSpec, find_backbone
+from simsc.models.specs import BackboneSpec, Source, find_backbone
 
 
 def images(backbone, rows: int = 2, columns: int = 3) -> Tensor:
@@ -194,10 +194,19 @@ class WithConstant(Backbone):
         return 0
 
 
+class WithWeights(WithConstant):
+    """Brings its weights along, and no constant."""
+
+    def __init__(self, spec: BackboneSpec) -> None:
+        super().__init__(spec)
+        del self.constant
+
+
 def test_a_network_without_memory_has_nothing_that_a_file_does_not_bring(tiny, family: str) -> None:
     assert all(value.is_meta for value in unset(tiny(family).spec).state_dict().values())
-    spec = BackboneSpec("constant", 3, 8, 0, "none", WithConstant)
-    assert not any(value.is_meta for value in (*unset(spec).parameters(), *unset(spec).buffers()))
+    for build in (WithConstant, WithWeights):
+        spec = BackboneSpec("other", 3, 8, 0, "none", build, Source("a.pth") if build is WithConstant else None)
+        assert not any(value.is_meta for value in (*unset(spec).parameters(), *unset(spec).buffers()))
 
 
 def test_a_network_that_cannot_be_cut_learns_as_a_whole_or_not_at_all() -> None:

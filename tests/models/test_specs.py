@@ -11,7 +11,7 @@ import pytest
 
 from simsc import registry
 from simsc.errors import ConfigError
-from simsc.models import build_backbone, specs
+from simsc.models import specs
 from simsc.models.specs import BACKBONES, find_backbone, list_backbones
 
 ENTRIES = [spec for _, spec in BACKBONES.items()]
@@ -111,24 +111,3 @@ def test_a_broken_package_does_not_hide_our_names(monkeypatch: pytest.MonkeyPatc
     assert find_backbone("dinov3-base").name == "vit_base_patch16.dinov3"
     with pytest.raises(ConfigError, match=r"'broken' of no.such.module:spec cannot be loaded"):
         find_backbone("broken")
-
-
-def test_the_example_of_the_documentation_learns(monkeypatch: pytest.MonkeyPatch) -> None:
-    import torch
-
-    from simsc.models.model import SimSC
-
-    text = (Path(__file__).parents[2] / "docs" / "models.md").read_text(encoding="utf-8")
-    code = text.split("## A backbone of your own")[1].split("```python\n")[1].split("```")[0]
-    module: dict[str, object] = {}
-    exec(code, module)
-    plugged = registry.Registry("backbone")
-    plugged.add("edges", module["spec"])
-    monkeypatch.setattr(specs, "BACKBONES", plugged)
-    backbone = build_backbone("edges", seed=0)
-    model = SimSC(backbone, "mlp", "last-2").train()
-    maps = model.encode(torch.rand(1, 3, 32, 48)).maps
-    assert maps.shape == (1, 64, 4, 6)
-    maps.sum().backward()
-    learning = {name for name, parameter in backbone.named_parameters() if parameter.grad is not None}
-    assert learning == {f"steps.{step}.{kind}" for step in (2, 3) for kind in ("weight", "bias")}

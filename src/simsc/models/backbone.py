@@ -162,13 +162,16 @@ def from_spec(spec: BackboneSpec) -> Backbone:
 def unset(spec: BackboneSpec) -> Backbone:
     """The network of an entry without memory for its weights, to be loaded with ``assign=True`` at once.
 
-    Random weights that a file replaces would be a good part of the time it takes to open a model.
+    Random weights that a file replaces would be a good part of the time it takes to open a model. A network that brings
+    its weights along, or holds constants that no file has, is built as it is.
     """
+    if spec.source is None:
+        return from_spec(spec)
     with torch.device("meta"):
         backbone = from_spec(spec)
     stored = backbone.state_dict()
     if any(tensor.is_meta and name not in stored for name, tensor in backbone.named_buffers()):
-        return from_spec(spec)  # holds constants that no file brings
+        return from_spec(spec)
     return backbone
 
 
