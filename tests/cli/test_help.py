@@ -77,6 +77,14 @@ def test_every_command_has_examples_that_fit_a_terminal(path: Command) -> None:
     assert all(shlex.split(line)[1 : 1 + len(path)] == list(path) for line in found)
 
 
+def test_names_that_help_lists_without_importing_torch_are_all_there_are() -> None:
+    from simsc.bench import CASES
+    from simsc.evaluation.protocol import PROTOCOLS
+
+    assert f"{', '.join(PROTOCOLS)};" in printed("evaluate")
+    assert f"{', '.join(CASES)};" in printed("bench")
+
+
 def test_markup_in_help_is_printed_not_obeyed() -> None:
     from simsc.cli.application import PlainHelp
 

@@ -9,7 +9,7 @@ from simsc.evaluation.protocol import PROTOCOLS, find_protocol
 
 
 def test_every_protocol_is_found_by_name() -> None:
-    assert {"paper-256", "square-256", "original", "cats-256", "geoaware", "dift"} <= PROTOCOLS.keys()
+    assert {"paper-256", "square-256", "original", "cats-256", "geoaware", "dift"} <= set(PROTOCOLS)
     assert all(find_protocol(name).name == name for name in PROTOCOLS)
 
 
@@ -35,7 +35,7 @@ def test_frames_follow_the_view() -> None:
 
 def test_a_resnets_cells_are_whole_at_every_protocol(color_model):
     """Where the side is no multiple of the stride (840 of geoaware), the frame is, so that a cell is 16 pixels."""
-    for protocol in PROTOCOLS.values():
+    for _, protocol in PROTOCOLS.items():
         encoder = ImageEncoder(color_model, protocol)
         canvas = encoder.frame(ImageRef(key="a", size=(300, 401))).canvas
         grid = color_model.backbone.grid_size(canvas)

@@ -8,6 +8,7 @@ from typing import Literal
 from simsc.coordinates import Convention, Size
 from simsc.errors import ConfigError, unknown_name
 from simsc.frames import Frame, aspect_frame, padded_frame, square_frame
+from simsc.registry import Registry
 
 
 @dataclass(frozen=True)
@@ -49,37 +50,36 @@ class Protocol:
         return build(original, max(round(self.side / multiple), 1) * multiple, convention)
 
 
-PROTOCOLS = {
-    protocol.name: protocol
-    for protocol in (
-        Protocol(
-            "paper-256",
-            "both images resized to 256x256; distances, boxes and extents measured in that square",
-            own_side=True,
-        ),
-        Protocol(
-            "square-256",
-            "both images resized to 256x256; distances in original pixels",
-            measure="original",
-            own_side=True,
-        ),
-        Protocol("original", "images at their own size; distances in original pixels", "original", measure="original"),
-        Protocol(
-            "cats-256",
-            "as paper-256, but matched target to source with the source's threshold",
-            swap=True,
-            own_side=True,
-        ),
-        Protocol("geoaware", "longer side 840, padded to a square; distance < threshold", "pad", 840, strict=True),
-        Protocol(
-            "dift",
-            "768x768 input, features up-sampled to the image, best pixel; distances in original pixels",
-            side=768,
-            measure="original",
-            upsample=True,
-        ),
-    )
-}
+PROTOCOLS: Registry[Protocol] = Registry("protocol")
+for _protocol in (
+    Protocol(
+        "paper-256",
+        "both images resized to 256x256; distances, boxes and extents measured in that square",
+        own_side=True,
+    ),
+    Protocol(
+        "square-256",
+        "both images resized to 256x256; distances in original pixels",
+        measure="original",
+        own_side=True,
+    ),
+    Protocol("original", "images at their own size; distances in original pixels", "original", measure="original"),
+    Protocol(
+        "cats-256",
+        "as paper-256, but matched target to source with the source's threshold",
+        swap=True,
+        own_side=True,
+    ),
+    Protocol("geoaware", "longer side 840, padded to a square; distance < threshold", "pad", 840, strict=True),
+    Protocol(
+        "dift",
+        "768x768 input, features up-sampled to the image, best pixel; distances in original pixels",
+        side=768,
+        measure="original",
+        upsample=True,
+    ),
+):
+    PROTOCOLS.add(_protocol.name, _protocol)
 
 
 def find_protocol(name: str, side: int | None = None) -> Protocol:
