@@ -290,12 +290,12 @@ def test_offline_the_error_has_address_and_path() -> None:
 
 
 @pytest.mark.real_data
-def test_real_resnet50_v1(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["resnet50.tv_in1k", "resnet50.v1_in1k"])
+def test_real_resnet50(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SIMSC_SHARED")
-    path = shared_folder() / "weights" / find_backbone("resnet50.v1_in1k").source.file
-    if not path.is_file():
-        pytest.skip(f"{path} is absent")
-    backbone = build_backbone("resnet50.v1_in1k")
+    if find_weights(find_backbone(name)) is None:
+        pytest.skip(f"the weights of {name} are absent from {shared_folder() / 'weights'}")
+    backbone = build_backbone(name)
     # Features of real weights on a ramp: finite, sparse after the ReLU, and alive in most channels.
     ramp = torch.linspace(0, 1, 128).expand(1, 3, 128, 128)
     with torch.no_grad():
