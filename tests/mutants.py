@@ -52,7 +52,7 @@ MUTANTS = [
     Mutant(
         "an image that is shown again is the same copy",
         "training/augment.py",
-        "return epoch + turn * _TURNS_APART",
+        "return epoch + showing * _SHOWINGS_APART",
         "return epoch",
         "tests/training/test_augment.py",
     ),

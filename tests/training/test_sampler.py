@@ -142,7 +142,7 @@ def test_a_batch_mixes_sources() -> None:
 @pytest.mark.parametrize(("weight", "expected"), [(2.0, 20), (0.5, 5), (1.3, 13)])
 def test_every_image_is_shown_as_often_as_its_source_weighs(weight: float, expected: int) -> None:
     pairing = drawn(material([annotated(str(n)) for n in range(10)], weight), group=5, batch_size=1)
-    shown = [{(i.source, i.group, i.turn) for batch in pairing.batches(e) for i in batch} for e in range(20)]
+    shown = [{(i.source, i.group, i.showing) for batch in pairing.batches(e) for i in batch} for e in range(20)]
     assert np.mean([len(each) for each in shown]) == pytest.approx(expected, abs=0.5)
     assert all(set(Counter(number for number, *_ in each).values()) <= {int(weight), int(weight) + 1} for each in shown)
 

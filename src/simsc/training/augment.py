@@ -19,7 +19,7 @@ from simsc.data.records import ImageRef
 from simsc.training.config import Config
 from simsc.training.zoom import Zoom, random_zoom
 
-_TURNS_APART = 1_000_003  # more than there are epochs: copies of another turn are drawn as those of a far epoch
+_SHOWINGS_APART = 1_000_003  # more than there are epochs: copies of another showing are drawn as those of a far epoch
 
 
 @dataclass(frozen=True)
@@ -50,10 +50,10 @@ class Augmenter:
             self._note(ref, points)
 
     def __call__(
-        self, ref: ImageRef, points: np.ndarray, epoch: int, mirrored: bool, turn: int = 0
+        self, ref: ImageRef, points: np.ndarray, epoch: int, mirrored: bool, showing: int = 0
     ) -> tuple[ImageRef, np.ndarray]:
-        """An image and points in it as they look in an epoch that has shown the image ``turn`` times before."""
-        copy = self._copy(ref, self._number(ref, epoch, turn), mirrored)
+        """An image and points in it as they look in an epoch that has shown the image ``showing`` times before."""
+        copy = self._copy(ref, self._number(ref, epoch, showing), mirrored)
         moved = flip_points(points, ref.size[1]) if mirrored else points
         return copy.image, copy.zoom.points(moved - copy.corner)
 
@@ -75,11 +75,11 @@ class Augmenter:
         self._images[ref.key] = ref
         self._extents[ref.key] = np.stack([everything.min(axis=0), everything.max(axis=0)])
 
-    def _number(self, ref: ImageRef, epoch: int, turn: int) -> int:
-        again = (f"turn {turn}",) if turn else ()
+    def _number(self, ref: ImageRef, epoch: int, showing: int) -> int:
+        again = (f"showing {showing}",) if showing else ()
         if variants := self.config.variants:
             return int(self._generator(epoch, ref.key, *again).integers(variants))
-        return epoch + turn * _TURNS_APART
+        return epoch + showing * _SHOWINGS_APART
 
     def _copy(self, ref: ImageRef, number: int, mirrored: bool) -> _Copy:
         generator = self._generator(number, ref.key, "copy")

@@ -30,13 +30,13 @@ class Item(NamedTuple):
     Attributes:
         source, target: numbers of two objects, or twice that of a listed pair.
         group: number of the group within the epoch.
-        turn: how often the epoch has shown these images before.
+        showing: how often the epoch has shown these images before.
     """
 
     source: int
     target: int
     group: int = 0
-    turn: int = 0
+    showing: int = 0
 
 
 class Pairing(Protocol):
@@ -81,7 +81,7 @@ class ListedPairs:
 
     def pairs(self, items: Sequence[Item], epoch: int) -> list[Pair]:
         """See :class:`Pairing`."""
-        return [self._varied(self.listed[item.source], epoch, item.turn) for item in items]
+        return [self._varied(self.listed[item.source], epoch, item.showing) for item in items]
 
     def images(self) -> list[ImageRef]:
         """See :class:`Pairing`."""
@@ -96,19 +96,19 @@ class ListedPairs:
         return {"pairs": len(self.listed), "fingerprint": data_fingerprint(self.listed)}
 
     def _shown(self, generator: np.random.Generator) -> list[tuple[int, int]]:
-        """Numbers of pairs with their turns."""
+        """Numbers of pairs with the number of their showing."""
         start, shown = 0, list[tuple[int, int]]()
         for size, weight in zip(self.sizes, self.weights, strict=True):
-            for turn, members in turns(range(start, start + size), weight, generator, least=1):
-                shown += [(int(index), turn) for index in members]
+            for showing, members in showings(range(start, start + size), weight, generator, least=1):
+                shown += [(int(index), showing) for index in members]
             start += size
         return shown
 
-    def _varied(self, pair: Pair, epoch: int, turn: int) -> Pair:
+    def _varied(self, pair: Pair, epoch: int, showing: int) -> Pair:
         if self.augment is None:
             return pair
         mirrored = self.augment.mirrors(epoch, *sorted((pair.source.key, pair.target.key)))
-        source, target = (self.augment(ref, points, epoch, mirrored, turn) for ref, points in _sides(pair))
+        source, target = (self.augment(ref, points, epoch, mirrored, showing) for ref, points in _sides(pair))
         return replace(
             pair,
             source=source[0],
@@ -125,7 +125,7 @@ class _Unit:
     """Objects that are all matched with each other."""
 
     members: tuple[int, ...]
-    turn: int = 0
+    showing: int = 0
 
 
 class DrawnPairs:
@@ -163,11 +163,11 @@ class DrawnPairs:
         found: dict[tuple[int, int, int], Annotated] = {}
         for item in items:
             for number in (item.source, item.target):
-                key = (number, item.group, item.turn)
+                key = (number, item.group, item.showing)
                 if key not in found:
                     found[key] = self._varied(*key, epoch)
         return [
-            pair_of(found[item.source, item.group, item.turn], found[item.target, item.group, item.turn])
+            pair_of(found[item.source, item.group, item.showing], found[item.target, item.group, item.showing])
             for item in items
         ]
 
@@ -191,20 +191,20 @@ class DrawnPairs:
         limit = 0 if self.anchors else self.config.max_pairs  # anchors were limited, not what completes their groups
         return packed(groups, self.config.batch_size, limit, generator)
 
-    def _varied(self, number: int, group: int, turn: int, epoch: int) -> Annotated:
+    def _varied(self, number: int, group: int, showing: int, epoch: int) -> Annotated:
         one = self.objects[number]
         if self.augment is None:
             return one
         mirrored = self.augment.mirrors(epoch, f"group {group}")
-        image, points = self.augment(one.image, one.points, epoch, mirrored, turn)
+        image, points = self.augment(one.image, one.points, epoch, mirrored, showing)
         return replace(one, image=image, points=points, box=None)
 
     def _divided(self, generator: np.random.Generator) -> list[_Unit]:
-        """The objects of each kind in random groups, once for each turn."""
+        """The objects of each kind in random groups, once for each showing."""
         return [
-            _Unit(tuple(chunk.tolist()), turn)
+            _Unit(tuple(chunk.tolist()), showing)
             for (weight, _), members in self._kinds.items()
-            for turn, shown in turns(members, weight, generator, least=2)
+            for showing, shown in showings(members, weight, generator, least=2)
             for chunk in _chunks(shown, self.config.group, generator)
         ]
 
@@ -224,7 +224,7 @@ class DrawnPairs:
     def _within(self, number: int, unit: _Unit) -> list[Item]:
         """All ordered pairs within a group that have a common point and are not kept apart."""
         return [
-            Item(source, target, number, unit.turn)
+            Item(source, target, number, unit.showing)
             for source, target in permutations(unit.members, 2)
             if self._masks[source] & self._masks[target] and self._allowed(source, target)
         ]
@@ -245,7 +245,7 @@ def image_forwards(pairing: Pairing, epoch: int) -> int:
     return sum(len(unique_images(pairing.pairs(batch, epoch))) for batch in pairing.batches(epoch))
 
 
-def turns(
+def showings(
     members: Sequence[int], weight: float, generator: np.random.Generator, least: int
 ) -> Iterator[tuple[int, Sequence[int]]]:
     """The members once for each whole unit of ``weight``, then a random share of them for the rest.
@@ -253,8 +253,8 @@ def turns(
     A share of 0 < n < ``least`` members becomes 0 or ``least``, with the same mean.
     """
     whole = int(weight)
-    for turn in range(whole):
-        yield turn, members
+    for showing in range(whole):
+        yield showing, members
     if share := weight - whole:
         count = int(share * len(members) + generator.random())
         if 0 < count < least:
