@@ -59,7 +59,7 @@ def gaussian_cross_entropy(
         normalize_target: whether the target's weights sum to 1.
 
     Returns:
-        ``(B,)`` mean over the valid points of each pair; 0 for a pair without any. See :func:`mean_over_pairs`.
+        ``(B,)`` mean over the valid points of each pair; 0 for a pair without any.
 
     >>> flat = torch.zeros(1, 1, 16, 16)   # a uniform softmax over 256 cells costs ln 256
     >>> gaussian_cross_entropy(flat, torch.tensor([[[7.3, 2.0]]]), torch.tensor([[True]]))
@@ -76,12 +76,6 @@ def gaussian_cross_entropy(
     valid = mask.to(scores.dtype)
     # Padding points hold arbitrary values: multiply only what is known to be finite.
     return per_point.masked_fill(~mask, 0.0).sum(dim=1) / valid.sum(dim=1).clamp(min=1)
-
-
-def mean_over_pairs(per_pair: Tensor, mask: Tensor) -> Tensor:
-    """Mean ``()`` of per-pair losses ``(B,)`` over the pairs that have a valid point in ``mask (B, N)``."""
-    counted = mask.any(dim=1).to(per_pair.dtype)
-    return (per_pair * counted).sum() / counted.sum().clamp(min=1)
 
 
 def temperature_regularizer(beta: Tensor, threshold: float = 0.1) -> Tensor:
