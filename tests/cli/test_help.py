@@ -135,7 +135,11 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _answer_once(server: FastAPI, host: str, port: int, **_: Any) -> None:
-    assert TestClient(server, base_url=f"http://{host}:{port}").get("/api/models").json()[0]["default"]
+    client = TestClient(server, base_url=f"http://{host}:{port}")
+    if server.title == "simsc review":
+        assert client.get("/api/review").json()["objects"]
+    else:
+        assert client.get("/api/models").json()[0]["default"]
 
 
 def _no_network(request: Any, *_: Any, **__: Any) -> Any:

@@ -1,4 +1,4 @@
-"""``simsc transfer`` and ``adapt``: from a few labelled images to a labelled data set."""
+"""``simsc transfer``, ``review`` and ``adapt``: from a few labelled images to a labelled data set."""
 
 from __future__ import annotations
 
@@ -91,6 +91,48 @@ def _report(outcome: Outcome, out: Path, as_json: bool) -> None:
         print(f"skipped and done again: {reason}", file=sys.stderr)
     for reason in outcome.failed.values():
         print(f"failed: {reason}", file=sys.stderr)
+
+
+@command("simsc review labels.json")
+def review(
+    labels: Annotated[Path, typer.Argument(help="COCO file that `simsc transfer` wrote, or a folder that holds one.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Where corrections go, beside it; default: the same name, .reviewed.json.")
+    ] = None,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 for a free one.")] = 8000,
+) -> None:
+    """Look through transferred key-points on a web page, the doubtful first, and correct them.
+
+    Every correction is saved at once. The corrected file can go into `simsc adapt`, and be a source of `transfer`.
+    """
+    from simsc.cli.serve import need_web
+
+    need_web("simsc review")
+    import uvicorn
+
+    from simsc.web.review import ReviewFile, create_review_app
+    from simsc.web.settings import ANY_ADDRESS, LOOPBACK, Settings
+
+    path = _coco_file(labels)
+    target = out or path.with_name(f"{path.name.removesuffix('.json').removesuffix('.reviewed')}.reviewed.json")
+    file = ReviewFile(path, target)
+    settings = Settings(models={}, hosts=LOOPBACK | {host.lower()}, any_address=host in ANY_ADDRESS)
+    typer.echo(f"{len(file.annotations)} objects in {len(file.images)} images; corrections go to {target}")
+    uvicorn.run(create_review_app(file, settings), host=host, port=port, log_level="info", server_header=False)
+
+
+def _coco_file(path: Path) -> Path:
+    from simsc.errors import DataError
+
+    if not path.is_dir():
+        return path
+    found = [each for each in sorted(path.glob("*.json")) if '"annotations"' in each.read_text(encoding="utf-8")]
+    plain = [each for each in found if not each.name.endswith(".reviewed.json")]
+    if len(plain) != 1:
+        names = ", ".join(each.name for each in plain) or "none"
+        raise DataError(f"{path}: expected one COCO file, found {names}; name it")
+    return plain[0]
 
 
 @command("simsc adapt labels.json --epochs 1 --out my-model")

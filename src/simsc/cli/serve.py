@@ -17,6 +17,12 @@ MOST_CONNECTIONS = 512
 _NEEDS = ("fastapi", "uvicorn", "python_multipart")
 
 
+def need_web(what: str) -> None:
+    """Refuse a command whose packages are not installed."""
+    if missing := [name for name in _NEEDS if find_spec(name) is None]:
+        raise SimscError(f"{what} needs {', '.join(missing)}: install the extra, pip install 'simsc[web]'")
+
+
 @command("simsc serve --port 8080")
 def serve(
     model: list[str] = typer.Option(
@@ -32,8 +38,7 @@ def serve(
     memory: int = typer.Option(512, min=1, help="Memory for images and features, in MB."),
 ) -> None:
     """Open the web page: match two images by clicking."""
-    if missing := [name for name in _NEEDS if find_spec(name) is None]:
-        raise SimscError(f"simsc serve needs {', '.join(missing)}: install the extra, pip install 'simsc[web]'")
+    need_web("simsc serve")
     import uvicorn
 
     from simsc.web.app import create_app

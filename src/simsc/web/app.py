@@ -63,8 +63,8 @@ def create_app(settings: Settings, opener: Opener | None = None) -> FastAPI:
     app.add_api_route("/", _page, include_in_schema=False)
     app.add_api_route("/docs", _reference, include_in_schema=False)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
-    app.add_exception_handler(SimscError, _on_error)
-    app.add_exception_handler(RequestValidationError, _on_invalid)
+    app.add_exception_handler(SimscError, on_error)
+    app.add_exception_handler(RequestValidationError, on_invalid)
     app.add_exception_handler(HTTPException, _on_http)
     app.add_exception_handler(Exception, _on_mistake)
     app.add_middleware(Guard, settings=settings)
@@ -86,12 +86,13 @@ async def _reference() -> FileResponse:
     return FileResponse(STATIC / "reference.html")
 
 
-async def _on_error(request: Request, error: Exception) -> JSONResponse:  # noqa: ARG001 - the signature is fixed
+async def on_error(request: Request, error: Exception) -> JSONResponse:  # noqa: ARG001 - the signature is fixed
+    """One sentence of JSON for every error that is meant for the user."""
     status, code = (error.status, error.code) if isinstance(error, WebError) else (400, "bad-request")
     return _problem(status, code, str(error))
 
 
-async def _on_invalid(request: Request, error: Exception) -> JSONResponse:  # noqa: ARG001
+async def on_invalid(request: Request, error: Exception) -> JSONResponse:  # noqa: ARG001
     """One sentence; the input is not echoed, it may hold what JSON cannot say (NaN)."""
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]

@@ -1,0 +1,161 @@
+"""``simsc review``: transferred key-points of many images on one page, the doubtful first, to be corrected by hand.
+
+Every correction is written to the file at once, so nothing is lost when the page or the server is closed.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import FileResponse
+from fastapi.staticfiles import StaticFiles
+from pydantic import BaseModel, ConfigDict, FiniteFloat
+
+from simsc.errors import DataError, SimscError
+from simsc.files import write_json
+from simsc.images import read_image
+from simsc.web.answers import shown_picture
+from simsc.web.app import STATIC, Guard, on_error, on_invalid
+from simsc.web.schemas import NotFound
+from simsc.web.settings import Settings
+
+SURE = 2
+
+
+class Correction(BaseModel):
+    """The key-points of an object after a person has looked at them: x, y, visibility; and whether all are settled."""
+
+    model_config = ConfigDict(extra="forbid")
+    keypoints: list[FiniteFloat]
+    settled: bool = False
+
+
+class ReviewFile:
+    """A COCO file with key-points under review.
+
+    Args:
+        path: what a transfer wrote.
+        out: where corrections go; a review that was begun there is continued.
+    """
+
+    def __init__(self, path: Path, out: Path) -> None:
+        self.path, self.out = path, out
+        self._turn = threading.Lock()
+        begun = out if out.is_file() else path
+        try:
+            self.document: dict[str, Any] = json.loads(begun.read_text(encoding="utf-8"))
+            self.images = {item["id"]: path.parent / item["file_name"] for item in self.document["images"]}
+            self.annotations = {item["id"]: item for item in self.document["annotations"] if "keypoints" in item}
+            self.names = {item["id"]: item.get("keypoints", []) for item in self.document["categories"]}
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise DataError(f"{begun}: not a COCO file with key-points ({error!r})") from None
+        if not self.annotations:
+            raise DataError(f"{begun}: holds no key-points to review")
+        if out.parent.resolve() != path.parent.resolve():
+            raise DataError(f"{out}: corrections must lie in the folder of {path}, for images are named relative to it")
+
+    def view(self) -> dict[str, Any]:
+        """What the page shows: objects with names, places, visibilities and scores."""
+        return {
+            "file": self.out.name,
+            "categories": self.document["categories"],
+            "images": [{key: item[key] for key in ("id", "file_name", "width", "height")} for item in self._sized()],
+            "objects": [
+                {
+                    "id": number,
+                    "image": item["image_id"],
+                    "category": item["category_id"],
+                    "names": self.names[item["category_id"]],
+                    "keypoints": item["keypoints"],
+                    "scores": item.get("keypoint_scores", [1.0] * (len(item["keypoints"]) // 3)),
+                    "settled": bool(item.get("reviewed")),
+                }
+                for number, item in self.annotations.items()
+            ],
+        }
+
+    def correct(self, number: int, correction: Correction) -> None:
+        """Take over a correction and write the file."""
+        item = self._annotation(number)
+        before = item["keypoints"]
+        if len(correction.keypoints) != len(before):
+            raise DataError(f"object {number} has {len(before) // 3} key-points, not {len(correction.keypoints) / 3:g}")
+        if any(value not in (0, 1, 2) for value in correction.keypoints[2::3]):
+            raise DataError("a visibility is 0, 1 or 2")
+        with self._turn:
+            item["keypoints"] = correction.keypoints
+            item["num_keypoints"] = sum(value > 0 for value in correction.keypoints[2::3])
+            if "keypoint_scores" in item:
+                item["keypoint_scores"] = [
+                    1.0 if correction.settled or (seen == SURE and now != was) else score
+                    for score, seen, now, was in zip(
+                        item["keypoint_scores"],
+                        correction.keypoints[2::3],
+                        _triples(correction.keypoints),
+                        _triples(before),
+                        strict=True,
+                    )
+                ]
+            item["reviewed"] = correction.settled
+            write_json(self.out, self.document)
+
+    def picture(self, number: int) -> bytes:
+        """An image as JPEG."""
+        if number not in self.images:
+            raise NotFound(f"no image {number} in {self.path.name}")
+        return shown_picture(read_image(self.images[number]))
+
+    def _annotation(self, number: int) -> dict[str, Any]:
+        if number not in self.annotations:
+            raise NotFound(f"no object {number} in {self.path.name}")
+        return self.annotations[number]
+
+    def _sized(self) -> list[dict[str, Any]]:
+        """Images with their sizes, which COCO files of others may lack."""
+        for item in self.document["images"]:
+            if "width" not in item or "height" not in item:
+                item["height"], item["width"] = read_image(self.images[item["id"]]).shape[:2]
+        images: list[dict[str, Any]] = self.document["images"]
+        return images
+
+
+def _triples(values: list[float]) -> list[tuple[float, ...]]:
+    return [tuple(values[start : start + 3]) for start in range(0, len(values), 3)]
+
+
+def create_review_app(review: ReviewFile, settings: Settings) -> FastAPI:
+    """The page and its questions; it needs no model."""
+    app = FastAPI(title="simsc review", docs_url=None, redoc_url=None)
+
+    @app.get("/", include_in_schema=False)
+    async def page() -> FileResponse:
+        return FileResponse(STATIC / "review.html")
+
+    @app.get("/api/review")
+    def view() -> dict[str, Any]:
+        return review.view()
+
+    @app.put("/api/review/{number}", status_code=204)
+    def correct(number: int, correction: Correction) -> None:
+        review.correct(number, correction)
+
+    @app.get("/api/review/images/{number}")
+    def picture(number: int) -> Response:
+        return Response(review.picture(number), media_type="image/jpeg")
+
+    @app.get("/api/review.json")
+    def download() -> Response:
+        text = json.dumps(review.document)
+        name = f'attachment; filename="{review.out.name}"'
+        return Response(text, media_type="application/json", headers={"Content-Disposition": name})
+
+    app.mount("/static", StaticFiles(directory=STATIC), name="static")
+    app.add_exception_handler(SimscError, on_error)
+    app.add_exception_handler(RequestValidationError, on_invalid)
+    app.add_middleware(Guard, settings=settings)
+    return app
