@@ -6,7 +6,7 @@ import inspect
 import json
 import shlex
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -117,7 +117,22 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     labels = dict(zip(scenes[0].point_names[:4], scenes[0].points[:4].tolist(), strict=True))
     Path("one.json").write_text(json.dumps({"category": "car", "keypoints": labels, "box": scenes[0].box.tolist()}))
     Path("pairs.csv").write_text('source,target,points\none.png,two.png,"120,88;60,140"\n')
+    Path("photos.json").write_text(json.dumps(_coco(names, scenes)))
     return tmp_path
+
+
+def _coco(names: Sequence[str], scenes: Sequence[Any]) -> dict[str, Any]:
+    shown = [point.tolist() for scene in scenes for point in scene.points]
+    count = len(shown) // len(scenes)
+    flat = [[value for x, y in shown[i * count : (i + 1) * count] for value in (x, y, 2)] for i in range(len(scenes))]
+    return {
+        "images": [{"id": i, "file_name": name} for i, name in enumerate(names)],
+        "categories": [{"id": 1, "name": "car", "keypoints": [str(i) for i in range(count)]}],
+        "annotations": [
+            {"id": i, "image_id": i, "category_id": 1, "keypoints": flat[i], "bbox": [0, 0, 50, 50]}
+            for i in range(len(scenes))
+        ],
+    }
 
 
 @pytest.fixture

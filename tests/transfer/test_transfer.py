@@ -62,7 +62,7 @@ def test_coco_labels_are_shifted_and_a_bad_image_is_listed(matcher, scene):
     annotation = found["annotations"][0]
     points = np.array(annotation["keypoints"]).reshape(2, 3)
     np.testing.assert_allclose(points[:, :2], np.array(list(KEYPOINTS.values())) + SHIFT, atol=0.1)
-    assert (points[:, 2] == 2).all()
+    assert (points[:, 2] == 1).all()  # a model without a calibration is never sure
     np.testing.assert_allclose(annotation["bbox"], [48, 48, 80, 64], atol=8)  # half a cell
     expected = np.zeros((256, 256), bool)
     expected[48:112, 48:128] = True

@@ -135,7 +135,7 @@ def _coco_file(path: Path) -> Path:
     return plain[0]
 
 
-@command("simsc adapt labels.json --epochs 1 --out my-model")
+@command("simsc adapt photos.json --epochs 1 --out my-model")
 def adapt(
     photos: Annotated[Path, typer.Argument(help="Your key-points in COCO's format; two photographs are enough.")],
     out: Annotated[Path, typer.Option(help="Folder of the adapted model, which --model then takes.")],

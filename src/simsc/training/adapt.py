@@ -15,6 +15,7 @@ from simsc.data.pairing import by_category, can_pair, draw_pairs
 from simsc.data.records import Annotated, Pair, pair_of
 from simsc.errors import ConfigError, DataError
 from simsc.models.card import DEFAULT, Card, find_model
+from simsc.models.trained import Trained
 from simsc.training.config import Config
 from simsc.training.data import RunData, Validation, spread_evenly
 from simsc.training.listener import Listener
@@ -137,6 +138,7 @@ def adapt_objects(
     )
     trainer = Trainer(config, out, device=device, resume=resume, listener=listener, data=data)
     trainer.run()
+    _keep_calibration(trainer.folder.best, Card.read(_trained_file(start)))
     photographs = len({one.image.key for one in split.train})
     before = next(record["val"] for record in trainer.folder.read_metrics() if "val" in record)
     return Adapted(Path(out), before, dict(trainer.best.val), split.held_out, photographs)
@@ -157,10 +159,7 @@ def without_doubt(objects: Sequence[Annotated], path: Path) -> list[Annotated]:
 def adaptation(start: str | Path | None, pairs: int, epochs: int, seed: int, steps: int = STEPS) -> Config:
     """The configuration that adapts a model to so many pairs."""
     name = str(start or DEFAULT)
-    path = find_model(name)
-    if path is None:
-        raise ConfigError(f"start = {name}: adapting needs a trained model, a packaged one, a file or a run folder")
-    card = Card.read(path)
+    card = Card.read(_trained_file(start))
     in_epoch = max(BATCH, min(pairs, steps * BATCH // max(epochs, 1)))
     changes = {**asdict(card.design), **RECIPE, "start": name, "data": "coco", "seed": seed}
     if card.image_size is not None:
@@ -169,6 +168,19 @@ def adaptation(start: str | Path | None, pairs: int, epochs: int, seed: int, ste
     # Few pairs make short epochs: more of them then, for the same number of steps.
     changes["epochs"] = min(4 * epochs, max(epochs, steps * BATCH // in_epoch)) if epochs else 0
     return Config().updated(changes)
+
+
+def _trained_file(start: str | Path | None) -> Path:
+    path = find_model(start or DEFAULT)
+    if path is None:
+        raise ConfigError(f"start = {start}: adapting needs a trained model, a packaged one, a file or a run folder")
+    return path
+
+
+def _keep_calibration(path: Path, start: Card) -> None:
+    """Give an adapted model the calibration of its start: too few photographs are held out to fit another one."""
+    if start.calibration is not None:
+        Trained.open(path).described(calibration=start.calibration).save(path)
 
 
 def hold_out(objects: Sequence[Annotated], seed: int, name: str | Path = "the photographs") -> Split:

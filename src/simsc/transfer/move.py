@@ -9,15 +9,12 @@ from typing import Any
 
 from simsc.coordinates import Size
 from simsc.errors import DataError
-from simsc.matcher import EncodedImage, Matcher, MatchResult
+from simsc.matcher import EncodedImage, Matcher
 from simsc.transfer.areas import Area, move_area
 from simsc.transfer.instances import NONE, SURE, UNSURE, Instance, Moved
 
 Slot = tuple[str, int]
 """A thing of a target: its category, and the how-manieth of it in each source."""
-
-DOUBT = 0.1
-"""Cycle error, as a share of the source's larger side, above which a match is unsure where a model cannot tell."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +86,7 @@ class Mover:
         names = [list(instance.keypoints) for instance in source.instances]
         places = [place for instance in source.instances for place in instance.keypoints.values()]
         result = self.matcher.match(source.image, target, places, **self.limits)
-        rows = zip(result.points.tolist(), result.confidence.tolist(), point_status(result), strict=True)
+        rows = zip(result.points.tolist(), result.confidence.tolist(), result.status.tolist(), strict=True)
         found = iter([_Point((x, y), confidence, status) for (x, y), confidence, status in rows])
         return [{name: next(found) for name in mine} for mine in names]
 
@@ -102,18 +99,6 @@ class Mover:
             None if instance.box is None and instance.mask is None else move_area(flow, instance.box, instance.mask)
             for instance in source.instances
         ]
-
-
-def point_status(result: MatchResult) -> list[str]:
-    """``sure``, ``unsure`` or ``none`` for every point of a match."""
-    known = getattr(result, "status", None)
-    if known is not None:
-        return [str(status) for status in known]
-    limit = DOUBT * max(result.source_size)
-    steady = result.cycle_error <= limit
-    return [
-        NONE if not matched else SURE if good else UNSURE for matched, good in zip(result.matched, steady, strict=True)
-    ]
 
 
 def _slots(instances: Sequence[Instance]) -> list[Slot]:
