@@ -286,3 +286,14 @@ def test_command_line_tells_of_errors(tmp_path: Path, photos: Path) -> None:
     result = CliRunner().invoke(app, ["bulk", str(manifest), "--out", str(tmp_path / "out"), "--size", "64"])
     assert result.exit_code == 1, result.output
     assert "1 rows of this run have an error" in result.output
+
+
+@pytest.mark.slow
+def test_quick_benchmark_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("faiss")
+    from simsc.bench.bulk import bench_bulk
+
+    monkeypatch.setattr("simsc.bench.bulk.find_spec", lambda _: None)  # Ray has tests of its own
+    ratios = bench_bulk(quick=True)
+    assert len(ratios) == 7
+    assert ratios[1].value == 1.0  # encodings per image

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,12 @@ import pytest
 from simsc.bulk import Outcome, Resources, Settings, bulk
 from simsc.bulk.engines import connect
 
-pytest.importorskip("ray")
-pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.xdist_group("ray")]
+pytestmark = [
+    pytest.mark.skipif(find_spec("ray") is None, reason="needs the extra ray"),  # importing it would be too early
+    pytest.mark.ray,
+    pytest.mark.slow,
+    pytest.mark.xdist_group("ray"),
+]
 TWO = Resources("ray", workers=2)
 
 
