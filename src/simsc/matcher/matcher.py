@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,11 +14,11 @@ import torch
 from torch import Tensor
 
 from simsc.devices import pick_device
-from simsc.errors import ConfigError, unknown_name
+from simsc.errors import ConfigError, SimscError, unknown_name
 from simsc.images import read_image
 from simsc.matcher.encoded import EncodedImage, Encoder, ImageLike, PairScorer, View, encode_images, pair_temperature
 from simsc.matcher.flow import DenseFlow, dense_flow
-from simsc.matcher.queries import check_query
+from simsc.matcher.queries import check_query, names_of
 from simsc.matcher.results import MatchResult
 from simsc.matching import LOCALIZERS
 from simsc.matching.signals import cycle_signal
@@ -119,7 +120,8 @@ class Matcher:
 
         Args:
             source, target: the images.
-            points: xy in pixels of the source as shown; refused if outside of it.
+            points: xy in pixels of the source as shown, an array, a list, or a dictionary of names, which the result
+                then knows; refused if outside of the source.
             min_confidence: matches of less confidence count as unmatched.
             max_cycle: so do matches that lead back to a place further than so many pixels of the source away.
             localizer: for this call; None for the matcher's.
@@ -128,7 +130,8 @@ class Matcher:
         """
         first, second = self._encode([source, target])
         query = check_query(points, first.size)
-        return self._match(first, second, query, min_confidence, max_cycle, localizer, temperature)
+        result = self._match(first, second, query, min_confidence, max_cycle, localizer, temperature)
+        return replace(result, names=names_of(points), images=_pixels_of(source, target))
 
     @torch.inference_mode()
     def match_many(
@@ -142,14 +145,34 @@ class Matcher:
         localizer: str | None = None,
         temperature: float | None = None,
         batch_size: int = 8,
+        on_error: str = "raise",
+        progress: Callable[[int], None] | None = None,
     ) -> Iterator[MatchResult]:
-        """:meth:`match` of one source with many targets, in their order; targets are encoded in batches."""
+        """:meth:`match` of one source with many targets, in their order; targets are encoded in batches.
+
+        Args:
+            source, targets, points: as in :meth:`match`.
+            min_confidence, max_cycle, localizer, temperature: as in :meth:`match`.
+            batch_size: images per forward pass.
+            on_error: ``raise``, or ``skip`` to leave out targets that cannot be read; a result's ``index`` tells
+                which target it is of.
+            progress: told how many targets are done, after each batch.
+        """
+        if on_error not in ("raise", "skip"):
+            raise ConfigError(unknown_name("on_error", on_error, ("raise", "skip")))
         first = self.encode(source)
-        query = check_query(points, first.size)
-        remaining = iter(targets)
+        query, names = check_query(points, first.size), names_of(points)
+        remaining = enumerate(targets)
+        done = 0
         while batch := list(islice(remaining, batch_size)):
-            for second in self._encode(batch):
-                yield self._match(first, second, query, min_confidence, max_cycle, localizer, temperature)
+            read = [(index, target, _read(target, on_error == "skip")) for index, target in batch]
+            good = [item for item in read if item[2] is not None]
+            for (index, target, _), second in zip(good, self._encode([pixels for *_, pixels in good]), strict=True):
+                result = self._match(first, second, query, min_confidence, max_cycle, localizer, temperature)
+                yield replace(result, names=names, index=index, images=_pixels_of(source, target))
+            done += len(batch)
+            if progress:
+                progress(done)
 
     @torch.inference_mode()
     def dense(
@@ -261,3 +284,21 @@ class Matcher:
             # Traced on the CPU, by a copy where the matcher's own model is elsewhere.
             return OnnxEncoder(self.model if self.device.type == "cpu" else copy.deepcopy(self.model).cpu())
         raise ConfigError(unknown_name("runtime", runtime, RUNTIMES))
+
+
+def _pixels_of(*images: Any) -> tuple[Any, Any] | None:
+    """Both images as they were given, unless one is encoded and its pixels are gone."""
+    source, target = images
+    return None if isinstance(source, EncodedImage) or isinstance(target, EncodedImage) else (source, target)
+
+
+def _read(image: Any, forgive: bool) -> Any:
+    """An encoded image as it is, any other as pixels; None of one that cannot be read, if that is forgiven."""
+    if isinstance(image, EncodedImage):
+        return image
+    try:
+        return read_image(image)
+    except (SimscError, OSError):
+        if forgive:
+            return None
+        raise

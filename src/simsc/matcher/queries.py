@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -56,12 +57,21 @@ def grid_points(size: Size, count: int) -> np.ndarray:
     return np.stack([x, y], axis=-1).reshape(-1, 2)
 
 
+def names_of(points: object) -> tuple[str, ...]:
+    """Names of query points that are given as a dictionary, else nothing."""
+    return tuple(str(name) for name in points) if isinstance(points, Mapping) else ()
+
+
 def check_query(points: object, size: Size) -> np.ndarray:
     """Query points as ``(n, 2)`` float64; refuses other shapes and points outside of the image ``(H, W)``.
 
     >>> check_query([(3, 4)], (10, 10))
     array([[3., 4.]])
+    >>> check_query({"nose": (3, 4)}, (10, 10))
+    array([[3., 4.]])
     """
+    if isinstance(points, Mapping):
+        points = list(points.values())
     try:
         array = np.asarray(points.cpu() if isinstance(points, Tensor) else points, dtype=np.float64)
     except (TypeError, ValueError):

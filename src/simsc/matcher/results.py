@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 
 from simsc.coordinates import Convention, Size, aligns_corners
+from simsc.errors import ConfigError, DataError
+from simsc.files import write_json
 from simsc.matching.scores import ScoreMaps
 
+if TYPE_CHECKING:
+    import pandas
+    from PIL import Image
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class MatchResult:
     """Where points of the source lie in the target; sizes are ``(height, width)`` of the images as shown.
 
@@ -29,6 +37,9 @@ class MatchResult:
         peak: ``(n,)`` probability of the most likely cell.
         signals: ``(n, k)`` what the confidence is computed from, see :mod:`simsc.matching.signals`.
         temperature: effective temperature of the pair, the product of both images' temperatures.
+        names: ``n`` names, where the query was a dictionary.
+        index: of the target among those of :meth:`simsc.matcher.Matcher.match_many`.
+        images: source and target as they were given, for :meth:`draw`.
         scorer, cells: what the heat-maps are computed from when they are asked for.
         convention: how the target's cells and pixels relate.
     """
@@ -47,9 +58,72 @@ class MatchResult:
     cells: torch.Tensor = field(repr=False, compare=False)
     signals: np.ndarray = field(repr=False, compare=False)
     convention: Convention = "center"
+    names: tuple[str, ...] = ()
+    index: int = 0
+    images: tuple[Any, Any] | None = field(default=None, repr=False, compare=False)
 
     def __len__(self) -> int:
         return len(self.points)
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{(self.status == each).sum()} {each}" for each in ("sure", "unsure", "none"))
+        return f"MatchResult({len(self)} points: {counts}; temperature {self.temperature:.4f})"
+
+    def draw(self, source: Any = None, target: Any = None, **options: Any) -> Image.Image:
+        """A picture of the matches.
+
+        Args:
+            source, target: the images; None for those that were matched, which are not known if they were encoded.
+            options: of :func:`simsc.pictures.draw_matches`.
+        """
+        from simsc.images import read_image
+        from simsc.pictures import draw_matches
+
+        known = self.images or (None, None)
+        chosen = [given if given is not None else kept for given, kept in zip((source, target), known, strict=True)]
+        if any(image is None for image in chosen):
+            raise DataError("the images were encoded before, so their pixels are not known: give draw() both images")
+        first, second = (read_image(image) for image in chosen)
+        return draw_matches(
+            first, second, self.source_points, self.points, **{"confidence": self.confidence, **options}
+        )
+
+    def save(self, path: str | Path, **options: Any) -> Path:
+        """Write the matches: as a picture, see :meth:`draw`, or with the ending ``.json`` as :meth:`to_dict`."""
+        path = Path(path)
+        if path.suffix.lower() == ".json":
+            write_json(path, self.to_dict())
+            return path
+        from simsc.pictures import save_picture
+
+        save_picture(self.draw(**options), path)
+        return path
+
+    def show(self, **options: Any) -> None:
+        """Open a picture of the matches in the system's viewer."""
+        self.draw(**options).show()
+
+    def _repr_png_(self) -> bytes | None:
+        """The picture that a notebook shows; None, so that it prints the text, where the pixels are not known."""
+        if self.images is None:
+            return None
+        stream = io.BytesIO()
+        self.draw().save(stream, "PNG")
+        return stream.getvalue()
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """One row for each point; needs pandas."""
+        try:
+            import pandas
+        except ImportError:
+            raise ConfigError("to_pandas needs pandas: pip install pandas") from None
+        columns = {
+            "x_source": self.source_points[:, 0], "y_source": self.source_points[:, 1],
+            "x": self.points[:, 0], "y": self.points[:, 1],
+            "confidence": self.confidence, "status": self.status, "cycle_error": self.cycle_error,
+            "matched": self.matched,
+        }  # fmt: skip
+        return pandas.DataFrame(columns, index=list(self.names) or None)
 
     @cached_property
     def heatmaps(self) -> np.ndarray:
@@ -79,8 +153,9 @@ class MatchResult:
                     "cycle_error": round(float(error), 3),
                     "matched": bool(matched),
                     "status": str(status),
+                    **({"name": self.names[number]} if self.names else {}),
                 }
-                for source, target, confidence, error, matched, status in rows
+                for number, (source, target, confidence, error, matched, status) in enumerate(rows)
             ],
         }
 
