@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test test-ray browser lint types tests bench docs experiments mutants trace clean
+.PHONY: help demo test test-ray browser lint types tests bench docs experiments mutants fuzz chaos soak trace clean
 
 help:
 	@echo "make demo          match, adapt and report; A=one.jpg B=two.jpg matches your own images too"
@@ -14,6 +14,7 @@ help:
 	@echo "make experiments   every experiment of the paper in its quick form"
 	@echo "make bench         speed as ratios"
 	@echo "make docs          the documentation site, in site/"
+	@echo "make fuzz          20,000 damaged files and requests; make chaos: kills and full disks; make soak: 50 clients"
 	@echo "make mutants       wrong changes that the tests must notice, one by one"
 
 $(STAMP): pyproject.toml constraints.txt
@@ -52,6 +53,16 @@ test-ray: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/simsc bench
 
+# Damaged files and requests, each in a process of its own with limits; kills, full disks, shared outputs; many clients.
+fuzz: $(STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz.py
+
+chaos: $(STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/python tests/chaos.py
+
+soak: $(STAMP)
+	$(BIN)/python tests/soak.py
+
 mutants: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python tests/mutants.py
 
@@ -67,4 +78,4 @@ docs: $(STAMP)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean:
-	rm -rf $(VENV) demo site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo site fuzz-found .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from simsc.errors import ConfigError, explain
+from simsc.errors import ConfigError, DataError, explain
 from simsc.files import Lock, atomic_path, outputs, write_text
 
 
@@ -144,3 +144,10 @@ def test_the_system_s_refusals_are_sentences(error: Exception, words: str) -> No
 def test_mistakes_of_our_own_keep_their_trace() -> None:
     assert explain(ValueError("x")) is None
     assert explain(RuntimeError("shape mismatch")) is None
+
+
+def test_what_a_message_quotes_is_shortened() -> None:
+    text = str(DataError("a.json: the name '" + "x" * 100_000 + "' is not allowed"))
+    assert text.startswith("a.json: the name 'xxx")
+    assert text.endswith("xxx' is not allowed")
+    assert len(text) < 1300

@@ -8,8 +8,17 @@ import re
 from collections.abc import Iterable
 
 
+_LONGEST = 1200  # characters of a message
+
+
 class SimscError(Exception):
-    """Base of every error whose message is written for the user; the command line prints it without a trace."""
+    """Base of every error whose message is written for the user; the command line prints it without a trace.
+
+    A message may quote what a file holds, which may be long: its middle is left out then.
+    """
+
+    def __str__(self) -> str:
+        return _short(super().__str__(), _LONGEST)
 
 
 class DataError(SimscError):
@@ -87,5 +96,5 @@ def explain(error: BaseException) -> str | None:
     return None
 
 
-def _short(place: str) -> str:
-    return place if len(place) <= 200 else f"{place[:100]}...{place[-60:]}"
+def _short(text: str, longest: int = 200) -> str:
+    return text if len(text) <= longest else f"{text[: longest // 2]} ... {text[-longest // 4 :]}"

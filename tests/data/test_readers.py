@@ -324,6 +324,7 @@ def test_ap10k_reads_regular_files_only(ap10k: Path) -> None:
         ("image_class_labels.txt", "1 7\n", "has no species|is not listed"),
         ("image_class_labels.txt", "\u00b2 1\n", "expected an id"),
         ("images.txt", "".join(f"{number} /etc/passwd\n" for number in range(1, 11)), "would leave the folder"),
+        ("parts/parts.txt", "1 beak\n", "expected 15 parts, got 1"),
         ("parts/part_locs.txt", "nan nan nan nan nan\n" * 15, "15 lines of five numbers"),
     ],
 )

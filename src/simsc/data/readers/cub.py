@@ -70,6 +70,8 @@ class _Reader:
         self.species = {int(number): row[0] for number, row in _rows(root / "classes.txt", 1).items()}
         names = _rows(root / "parts" / "parts.txt", 1, rest=True)
         self.part_names = tuple(row[0] for _, row in sorted(names.items()))
+        if len(self.part_names) != PARTS:
+            raise DataError(f"{root / 'parts' / 'parts.txt'}: expected {PARTS} parts, got {len(self.part_names)}")
 
     def bird(self, number: int, species: int) -> Annotated:
         """The bird of an image."""
