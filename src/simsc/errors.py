@@ -7,7 +7,6 @@ import errno
 import re
 from collections.abc import Iterable
 
-
 _LONGEST = 1200  # characters of a message
 
 
