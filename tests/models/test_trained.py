@@ -193,11 +193,12 @@ def test_the_packaged_model_opens() -> None:
 
 
 def test_a_training_starts_with_all_weights_of_a_model_and_remembers_its_origin(
-    model: Trained, model_file: Path
+    model: Trained, pair: list[Path]
 ) -> None:
-    started = Trained.begin({**CONFIG, "start": str(model_file), "seed": 7})
-    assert equal(started, model)
-    assert started.card.origin == model.card.origin
+    started = Trained.begin({**CONFIG, "start": str(pair[0]), "seed": 7})
+    assert equal(started, Trained.open(pair[0]))
+    assert not equal(started, model)
+    assert started.card.origin == model.card.origin  # of the first start, not of the weights in between
     assert Trained.begin({**CONFIG, "seed": 1}).card.origin == model.card.origin
     assert Trained.begin({**CONFIG, "seed": 2}).card.origin != model.card.origin
 

@@ -84,6 +84,7 @@ def test_every_way_through_the_door_leads_to_the_same_scores(head, features):
     assert [len(each.cells) for each in asked] == [3, 2]
     assert all((each.features is not None) == head.compares_features for each in asked)
     torch.testing.assert_close(head.score(asked, second), expected)
+    torch.testing.assert_close(head.score(asked[1:], second), expected[:, 3:])
     index = torch.tensor([0, 1, 0]), torch.tensor([1, 0, 1])
     cells = torch.stack([points()[0], points()[1], points()[1]])
     pairs = [
