@@ -29,7 +29,7 @@ TRAIN = [
     "--epochs",
     "1",
     "--set",
-    "max_pairs=12",
+    "max_pairs=40",
     "--set",
     "log_every=1",
     "--set",

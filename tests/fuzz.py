@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import copy
 import faulthandler
 import io
 import json
@@ -120,13 +121,9 @@ def damage_json(content: bytes, chance: random.Random) -> bytes:
         elif action < 0.35:
             part[key] = _MARK
         elif action < 0.5:
-            part[key] = chance.choice(places)[0]
-            with contextlib.suppress(ValueError):  # holds itself
-                json.dumps(value)
-                continue
-            part[key] = None
+            part[key] = copy.deepcopy(chance.choice(places)[0])
         else:
-            part[key] = chance.choice(_JUNK)
+            part[key] = copy.deepcopy(chance.choice(_JUNK))
         if not any(True for _ in _places(value)):
             break
     text = json.dumps(value)

@@ -15,8 +15,8 @@ import numpy as np
 
 from simsc.data.catalog import DATASETS
 from simsc.data.locate import find_root
-from simsc.data.mixing import Photographs
 from simsc.data.pairing import by_category
+from simsc.data.photographs import Photographs
 from simsc.data.records import Annotated
 from simsc.errors import DataError
 from simsc.experiments.experiment import Context, experiment

@@ -29,6 +29,7 @@ from simsc.models.model import SimSC
 from simsc.models.specs import find_backbone
 from simsc.models.trained import Trained
 from simsc.models.weights import find_weights
+from simsc.reading import read_json
 from simsc.training.config import Config
 from simsc.training.run_folder import RunFolder
 
@@ -87,7 +88,7 @@ class Subject:
 
     def summary(self) -> dict[str, Any]:
         """What its training left; empty without one."""
-        return dict(json.loads(self.folder.result.read_text(encoding="utf-8"))) if self.trained else {}
+        return dict(read_json(self.folder.result, finite=False)) if self.trained else {}
 
     def label(self, name: str) -> str:
         """How a table calls this model: ``name``, and whether its training diverged before its last epoch."""
@@ -194,7 +195,7 @@ class Meter:
         missing = [each for each, file in zip(temperatures, files, strict=True) if not file.exists()]
         if missing:
             self._evaluate(subject, target, missing, protocol)
-        return [Measurement.from_dict(json.loads(file.read_text(encoding="utf-8"))) for file in files]
+        return [Measurement.from_dict(read_json(file, finite=False)) for file in files]
 
     def _evaluate(self, subject: Subject, target: Target, temperatures: Sequence[float | None], protocol: str) -> None:
         model = self.load(subject)

@@ -11,6 +11,7 @@ from typing import Any
 
 from simsc.evaluation.pck import ALPHAS
 from simsc.files import write_json, write_text
+from simsc.reading import read_json
 
 OURS, PAPER = "ours", "paper"
 ABSENT = "\N{EN DASH}"
@@ -121,7 +122,7 @@ def write_outcome(outcome: Outcome, folder: Path, facts: Mapping[str, Any]) -> N
 
 def write_report(out: Path) -> Path:
     """All experiments below ``out`` as one Markdown file, ``report.md``."""
-    records = [(path.parent, json.loads(path.read_text(encoding="utf-8"))) for path in out.glob("*/results.json")]
+    records = [(path.parent, read_json(path, finite=False)) for path in out.glob("*/results.json")]
     records.sort(key=lambda item: item[1].get("position", 0))
     sections = [section(record, "##", f"{folder.name}/") for folder, record in records]
     write_text(out / "report.md", "\n".join(["# Experiments\n", *sections]))

@@ -20,6 +20,7 @@ from simsc.errors import ConfigError, SimscError
 from simsc.experiments.variants import UNESSENTIAL_KEYS
 from simsc.files import write_json
 from simsc.models.specs import find_backbone
+from simsc.reading import read_json
 from simsc.training.config import Config
 from simsc.training.monitor import TrainingDiverged
 from simsc.training.run_folder import RunFolder
@@ -184,9 +185,9 @@ def _essence(config: Config) -> dict[str, Any]:
 def _read_run(path: Path) -> StoredRun | None:
     """The run in a folder; None if it is not one that this version understands."""
     try:
-        config = Config().updated(json.loads((path / "config.json").read_text(encoding="utf-8")))
+        config = Config().updated(read_json(path / "config.json"))
         folder = RunFolder(path)
-        result = json.loads(folder.result.read_text(encoding="utf-8")) if folder.result.exists() else None
+        result = read_json(folder.result, finite=False) if folder.result.exists() else None
     except (ValueError, AttributeError, SimscError):
         return None
     return StoredRun(folder, config, result if folder.best.exists() else None)

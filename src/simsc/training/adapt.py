@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -16,6 +15,7 @@ from simsc.data.records import Annotated, Pair, pair_of
 from simsc.errors import ConfigError, DataError
 from simsc.models.card import DEFAULT, Card, find_model
 from simsc.models.trained import Trained
+from simsc.reading import read_json
 from simsc.training.config import Config
 from simsc.training.data import RunData, Validation, spread_evenly
 from simsc.training.listener import Listener
@@ -146,7 +146,7 @@ def adapt_objects(
 
 def without_doubt(objects: Sequence[Annotated], path: Path) -> list[Annotated]:
     """Objects of a COCO file without the key-points that a transfer was unsure of and nobody has looked at."""
-    annotations = json.loads(path.read_text(encoding="utf-8"))["annotations"]
+    annotations = read_json(path)["annotations"]
     doubtful = {
         str(annotation.get("id", index)): np.array(annotation["keypoints"][2::3]) == DOUBTFUL
         for index, annotation in enumerate(annotations)

@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, FiniteFloat
 from simsc.errors import DataError, SimscError
 from simsc.files import write_json
 from simsc.images import read_image
+from simsc.reading import read_json
 from simsc.web.answers import shown_picture
 from simsc.web.app import STATIC, Guard, on_error, on_invalid
 from simsc.web.schemas import NotFound
@@ -48,12 +49,12 @@ class ReviewFile:
         self._turn = threading.Lock()
         begun = out if out.is_file() else path
         try:
-            self.document: dict[str, Any] = json.loads(begun.read_text(encoding="utf-8"))
+            self.document: dict[str, Any] = read_json(begun)
             self.images = {item["id"]: path.parent / item["file_name"] for item in self.document["images"]}
             self.annotations = {item["id"]: item for item in self.document["annotations"] if "keypoints" in item}
             self.names = {item["id"]: item.get("keypoints", []) for item in self.document["categories"]}
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise DataError(f"{begun}: not a COCO file with key-points ({error!r})") from None
+        except (KeyError, TypeError, AttributeError) as error:
+            raise DataError(f"{begun}: not a COCO file with key-points ({repr(error)[:200]})") from None
         if not self.annotations:
             raise DataError(f"{begun}: holds no key-points to review")
         if out.parent.resolve() != path.parent.resolve():
@@ -113,7 +114,8 @@ class ReviewFile:
     def _annotation(self, number: int) -> dict[str, Any]:
         if number not in self.annotations:
             raise NotFound(f"no object {number} in {self.path.name}")
-        return self.annotations[number]
+        found: dict[str, Any] = self.annotations[number]
+        return found
 
     def _sized(self) -> list[dict[str, Any]]:
         """Images with their sizes, which COCO files of others may lack."""
