@@ -59,6 +59,25 @@ def color_model() -> SimSC:
     return SimSC(CellColors(), temperature="fixed:0.005", trainable="none").eval()
 
 
+class SidedColors(CellColors):
+    """A cell's feature depends on the colours of its left and its right half, so a mirror changes it."""
+
+    def __init__(self, channels: int = 64) -> None:
+        super().__init__(channels)
+        generator = torch.Generator().manual_seed(1)
+        self.weight = nn.Parameter(12 * torch.randn(channels, 6, 1, 1, generator=generator))
+
+    def embed(self, images: Tensor) -> Tensor:
+        halves = F.avg_pool2d(images, (CELL, CELL // 2))
+        return torch.sin(F.conv2d(torch.cat([halves[..., ::2], halves[..., 1::2]], dim=1), self.weight, self.bias))
+
+
+@pytest.fixture(scope="session")
+def sided_model() -> SimSC:
+    """As ``color_model``, but cells look different in a mirror."""
+    return SimSC(SidedColors(), temperature="fixed:0.005", trainable="none").eval()
+
+
 @pytest.fixture(scope="session")
 def mosaic() -> Callable[..., np.ndarray]:
     """An image of ``rows x columns`` cells of 16x16 pixels, each of another colour."""

@@ -75,9 +75,9 @@ def test_the_flipped_ensemble_agrees_where_both_views_agree(color_model, mosaic)
 
 
 def test_images_encoded_with_and_without_flip_do_not_mix(color_model, matcher, mosaic):
-    other = Matcher(color_model, flip=True, device="cpu").encode(mosaic())
+    other = Matcher(color_model, flip=True, device="cpu")
     with pytest.raises(ConfigError, match="encoded with flip"):
-        matcher.match(other, mosaic(), CENTRES)
+        other.match(matcher.encode(mosaic()), mosaic(), CENTRES)
 
 
 def test_heatmaps_are_probabilities_with_their_peak_at_the_match(matcher, mosaic):

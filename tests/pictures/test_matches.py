@@ -6,7 +6,7 @@ from simsc.errors import DataError
 from simsc.pictures import draw_matches
 from simsc.pictures.matches import number_places
 from simsc.pictures.sheet import fit_panel, shown_size
-from simsc.pictures.style import CORRECT, GAP, INCORRECT, MARGIN, PAPER
+from simsc.pictures.style import CORRECT, GAP, INCORRECT, MARGIN, PAPER, STATUS
 
 
 def black(height: int, width: int) -> np.ndarray:
@@ -50,6 +50,34 @@ def test_right_and_wrong_differ_in_colour_and_in_shape():
     assert picture.getpixel(bad) == INCORRECT
     assert picture.getpixel((good[0] + 4, good[1])) == CORRECT  # a disc is full beside its centre,
     assert picture.getpixel((bad[0] + 5, bad[1])) != INCORRECT  # a cross is not
+
+
+def test_each_status_has_its_colour_and_its_shape():
+    points = [(25, 25), (75, 25), (50, 75)]
+    status = np.array(["sure", "unsure", "none"])
+    options = {"status": status, "numbers": False, "lines": False}
+    picture = draw_matches(black(100, 100), black(100, 100), points, points, **options)
+    sure, unsure, none = (at_target(point, (100, 100)) for point in points)
+    assert picture.getpixel(sure) == STATUS["sure"]
+    assert picture.getpixel(unsure) == (0, 0, 0)  # hollow
+    assert picture.getpixel((unsure[0] + 5, unsure[1])) == STATUS["unsure"]
+    assert picture.getpixel(none) == (0, 0, 0)  # it has no counterpart,
+    assert picture.getpixel((none[0] - 360 - GAP, none[1])) == STATUS["none"]  # and a cross where it was asked for
+    assert len(set(STATUS.values())) == 3
+
+
+def test_points_without_a_counterpart_have_no_line_and_others_keep_their_numbers():
+    points = [(20, 50), (80, 50)]
+    options = {"numbers": False, "status": np.array(["none", "none"])}
+    unconnected = draw_matches(black(100, 100), black(100, 100), points, points[::-1], **options)
+    between = np.asarray(unconnected)[MARGIN : MARGIN + 360, MARGIN + 360 : MARGIN + 360 + GAP]
+    assert (between == PAPER).all()
+    second = [draw_matches(black(100, 100), black(100, 100), points, points, status=np.array(["none", last]))
+              for last in ("unsure", "none")]  # fmt: skip
+    both = draw_matches(black(100, 100), black(100, 100), points, points, status=np.array(["unsure", "unsure"]))
+    beside = (slice(MARGIN + 150, MARGIN + 178), slice(MARGIN + 360 + GAP + 292, MARGIN + 360 + GAP + 316))
+    assert (np.asarray(second[0])[beside] == np.asarray(both)[beside]).all()  # it is number 2 in both pictures
+    assert (np.asarray(second[1])[beside] == 0).all()
 
 
 def test_truth_decides_within_alpha_of_the_larger_side():
@@ -124,6 +152,8 @@ def test_points_outside_are_drawn_on_the_border():
         ({"truth": [(1, 1)]}, "truth: expected 2"),
         ({"correct": np.array([True])}, "correct: expected 2"),
         ({"confidence": np.array([0.5])}, "confidence: expected 2"),
+        ({"status": np.array(["sure"])}, "status: expected 2"),
+        ({"status": np.array(["sure", "perhaps"])}, "perhaps.*sure, unsure, none"),
         ({"source": np.zeros((5, 5))}, "uint8"),
     ],
 )

@@ -11,6 +11,7 @@ from typing import Any
 import typer
 
 from simsc.cli.application import command
+from simsc.cli.options import MIRROR_HELP
 from simsc.matching import LOCALIZERS
 
 _MODEL_HELP = "Packaged model, model file, run folder, or backbone to use as it is, also with a head: resnet50+hpf."
@@ -34,6 +35,7 @@ def evaluate(
     beta_eval: float | None = typer.Option(None, help=_BETA_HELP),
     size: int | None = typer.Option(None, min=16, help="Side of the input; the protocol's distances stay as they are."),
     flip: bool = typer.Option(False, "--flip", help="Flipped ensemble: match the mirrored pair too; twice the time."),
+    mirror: str = typer.Option("no", help=MIRROR_HELP),
     predictions: Path | None = typer.Option(None, help="Write one line of JSON per pair, points in original pixels."),
     out: Path | None = typer.Option(None, help="Write the result as JSON."),
     limit: int | None = typer.Option(None, min=1, help="Only the first so many pairs."),
@@ -45,16 +47,18 @@ def evaluate(
     from simsc.evaluation.benchmark import evaluate_model
     from simsc.evaluation.predictions import write_predictions
     from simsc.files import outputs
+    from simsc.matching.mirror import check_mirror
     from simsc.models.trained import Trained
 
     _check_names(protocol, data, localizer)
+    choice = check_mirror(mirror)
     with distributed.process_group(device), outputs(*((predictions, out) if distributed.is_main() else ())):
         place = distributed.local_device(device)  # refused, if at all, before anything slow
         trained = Trained.open(model).ready(place)
         with _progress(distributed.is_main()) as progress:
             result, found = evaluate_model(
                 trained, data, root, split, protocol, localizer=localizer, beta_eval=beta_eval,
-                temperature=temperature, size=size, flip=flip, limit=limit, progress=progress,
+                temperature=temperature, size=size, flip=flip, mirror=choice, limit=limit, progress=progress,
             )  # fmt: skip
         if not distributed.is_main():
             return

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from simsc.cli.application import command
-from simsc.cli.options import AsJson, Device, Flip, KeepAspect, Model, Runtime, Size, open_matcher
+from simsc.cli.options import AsJson, Device, Flip, KeepAspect, Mirror, Model, Runtime, Size, open_matcher
 
 if TYPE_CHECKING:
     from simsc.training.adapt import Adapted
@@ -38,6 +38,7 @@ def transfer(
     max_cycle: Annotated[
         float | None, typer.Option(help="So are those whose match leads back further than so many source pixels.")
     ] = None,
+    mirror: Mirror = "no",
     batch_size: Annotated[int, typer.Option(min=1, help="Images per forward pass.")] = 8,
     model: Model = None,
     size: Size = None,
@@ -53,8 +54,10 @@ def transfer(
     all images done; 1: some failed; 2: an error.
     """
     from simsc.cli.views import progress_bar
+    from simsc.matching.mirror import check_mirror
     from simsc.transfer.run import transfer as run
 
+    choice = check_mirror(mirror)
     matcher = open_matcher(model, size, keep_aspect, flip, device, runtime)
     settings = {"model": model, "size": size, "keep_aspect": keep_aspect, "flip": flip}
     with progress_bar() as progress:
@@ -68,6 +71,7 @@ def transfer(
             form=form,
             min_confidence=min_confidence,
             max_cycle=max_cycle,
+            mirror=choice,
             batch_size=batch_size,
             settings=settings,
             progress=lambda done, total: progress.update(task, completed=done, total=total),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from simsc.cli.application import command
-from simsc.cli.options import AsJson, Device, Flip, KeepAspect, Model, Runtime, Size, open_matcher
+from simsc.cli.options import AsJson, Device, Flip, KeepAspect, Mirror, Model, Runtime, Size, open_matcher
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,6 +31,7 @@ def match(
     max_cycle: Annotated[
         float | None, typer.Option(help="So does a match that leads back further than so many source pixels.")
     ] = None,
+    mirror: Mirror = "no",
     picture: Annotated[Path | None, typer.Option(help="Draw the matches into this image file.")] = None,
     out: Annotated[Path | None, typer.Option(help="Write the matches as JSON.")] = None,
     model: Model = None,
@@ -46,11 +47,13 @@ def match(
     Exit code 0: all points matched; 1: some are below --min-confidence or beyond --max-cycle; 2: an error.
     """
     from simsc.images import read_image
+    from simsc.matching.mirror import check_mirror
 
+    choice = check_mirror(mirror)
     first, second = read_image(source), read_image(target)
     query = _query(points, points_file, grid, (first.shape[0], first.shape[1]))
     matcher = open_matcher(model, size, keep_aspect, flip, device, runtime)
-    found = matcher.match(first, second, query, min_confidence=min_confidence, max_cycle=max_cycle)
+    found = matcher.match(first, second, query, min_confidence=min_confidence, max_cycle=max_cycle, mirror=choice)
     _write(found, source, target, out, as_json)
     if picture:
         _draw(picture, first, second, found)
@@ -86,17 +89,21 @@ def _print_table(found: MatchResult) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from simsc.cli.views import status_text
+
     table = Table()
-    for name in ("point", "source x, y", "target x, y", "confidence", "cycle error", "matched"):
+    for name in ("point", "source x, y", "target x, y", "confidence", "cycle error", "status"):
         table.add_column(name, justify="right")
-    rows = zip(found.source_points, found.points, found.confidence, found.cycle_error, found.matched, strict=True)
-    for number, (start, end, confidence, error, matched) in enumerate(rows, start=1):
+    rows = zip(found.source_points, found.points, found.confidence, found.cycle_error, found.status, strict=True)
+    for number, (start, end, confidence, error, status) in enumerate(rows, start=1):
         table.add_row(
-            str(number), _place(start), _place(end), f"{confidence:.2f}", f"{error:.1f} px", "yes" if matched else "no"
+            str(number), _place(start), _place(end), f"{confidence:.2f}", f"{error:.1f} px", status_text(status)
         )
     console = Console()
     console.print(table)
     console.print(f"effective temperature {found.temperature:.4f}", highlight=False)
+    if found.mirrored:
+        console.print("the mirror image of the source was matched: left parts are found at right ones", highlight=False)
 
 
 def _place(point: np.ndarray) -> str:
@@ -106,8 +113,8 @@ def _place(point: np.ndarray) -> str:
 def _draw(path: Path, source: np.ndarray, target: np.ndarray, found: MatchResult) -> None:
     from simsc.pictures import draw_matches, save_picture
 
-    kept = found.matched
-    save_picture(draw_matches(source, target, found.source_points[kept], found.points[kept]), path)
+    picture = draw_matches(source, target, found.source_points, found.points, status=found.status)
+    save_picture(picture, path)
 
 
 @command("simsc warp one.png two.png --out warped.png --sheet sheet.png")

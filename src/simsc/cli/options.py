@@ -19,6 +19,11 @@ Model = Annotated[
 Size = Annotated[int | None, typer.Option(help="Side of the square input, or the longer side with --keep-aspect.")]
 KeepAspect = Annotated[bool, typer.Option("--keep-aspect", help="Keep aspect ratios instead of using a square.")]
 Flip = Annotated[bool, typer.Option("--flip", help="Flipped ensemble: match the mirrored pair too; twice the time.")]
+MIRROR_HELP = (
+    "Opposite viewpoints: match the mirror image of the source: no, yes, or auto where it suits the target better; "
+    "left parts are then found at right ones."
+)
+Mirror = Annotated[str, typer.Option(help=MIRROR_HELP)]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, mps.")]
 Runtime = Annotated[str, typer.Option(help="torch, or onnx (extra `export`).")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]

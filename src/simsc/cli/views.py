@@ -20,12 +20,31 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.table import Table
+from rich.text import Text
 
 from simsc.errors import ConfigError
 from simsc.training.listener import Listener, Listeners
 
 if TYPE_CHECKING:
     from simsc.matcher.calibrating import Quality
+
+
+STATUS_LOOKS = {
+    "sure": ("●", "bold cyan"),
+    "unsure": ("○", "yellow"),
+    "none": ("\N{MULTIPLICATION SIGN}", "bright_black"),
+}
+"""Sign and colour of each status in a table: the sign says the same where there is no colour."""
+
+
+def status_text(status: str) -> Text:
+    """A status in its colour.
+
+    >>> status_text("sure").plain
+    '● sure'
+    """
+    sign, style = STATUS_LOOKS[status]
+    return Text(f"{sign} {status}", style=style)
 
 
 def progress_bar(console: Console | None = None) -> Progress:

@@ -15,6 +15,7 @@ from simsc.evaluation.evaluator import Evaluator, Progress, first
 from simsc.evaluation.predictions import Prediction
 from simsc.evaluation.protocol import Protocol, find_protocol
 from simsc.evaluation.scoring import score
+from simsc.matching.mirror import Mirror
 from simsc.models.trained import Trained
 
 CLEAN = "clean"
@@ -33,6 +34,7 @@ def evaluate_model(
     temperature: float | None = None,
     size: int | None = None,
     flip: bool = False,
+    mirror: Mirror = "no",
     limit: int | None = None,
     progress: Progress | None = None,
     encoder: ImageEncoder | None = None,
@@ -51,6 +53,7 @@ def evaluate_model(
         temperature: a fixed effective temperature instead of the model's own and its evaluation temperature.
         size: side of the network's input; distances are measured as the protocol says all the same.
         flip: flipped ensemble: match the mirrored pair too and average the score maps.
+        mirror: match the mirror image of the source: ``no``, ``yes``, or ``auto`` where it suits the target better.
         limit: only the first so many pairs.
         progress: told how many pairs of how many are done.
         encoder: the model's own, under the same protocol, where several evaluations share what it keeps.
@@ -60,7 +63,7 @@ def evaluate_model(
     encoder = encoder or ImageEncoder(model.network, rules, side=size or (model.image_size if rules.own_side else None))
     if beta_eval is None:
         beta_eval = model.beta_eval if temperature is None else 1.0
-    evaluator = Evaluator(encoder, localizer or model.localizer, beta_eval, temperature, flip)
+    evaluator = Evaluator(encoder, localizer or model.localizer, beta_eval, temperature, flip, mirror=mirror)
     found = distributed.gather_lists(evaluator.predict(distributed.my_share(pairs), progress))
     predictions = [replace(item, protocol=rules.name, threshold=info.threshold) for item in found]
     result: dict[str, Any] = {"data": data, "split": split, "localizer": evaluator.localizer}
@@ -68,6 +71,9 @@ def evaluate_model(
         result["input_size"] = encoder.side
     if flip:
         result["flip"] = True
+    if mirror != "no":
+        result["mirror"] = mirror
+        result["mirrored"] = sum(item.mirrored for item in predictions)
     result.update(score(predictions, rules, info.threshold).to_dict())
     if split == "test" and CLEAN in info.splits:
         result.update(_clean_subset(predictions, rules, info, root))

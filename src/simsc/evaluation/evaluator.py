@@ -23,15 +23,19 @@ from simsc.evaluation.encoder import ImageEncoder
 from simsc.evaluation.predictions import Prediction
 from simsc.matching.features import Features, sample_map
 from simsc.matching.localize import localize, peak_probability
+from simsc.matching.mirror import Mirror, check_mirror, suits_better
 from simsc.models.heads.base import Asked
 
 Progress = Callable[[int, int], None]
+Seen = Mapping[int, tuple[ImageRef, np.ndarray]]
+"""By pair: the source as it is matched, itself or its mirror image, and the points there."""
 MAX_BYTES = 1 << 30
 """Memory for the features that are kept at a time."""
 PAIRS_AT_ONCE = 1024
 """Pairs whose query features are held together."""
 UPSAMPLED_BYTES = 64 << 20
 """Memory for the up-sampled features that are looked at together."""
+_FLIPPED = "|flip"
 
 
 class Evaluator:
@@ -43,6 +47,7 @@ class Evaluator:
         beta_eval: temperature for models that have not learned one.
         temperature: a fixed effective temperature instead of the features' own.
         flip: flipped ensemble: match the mirrored pair too and average the score maps.
+        mirror: match the mirror image of the source: ``no``, ``yes``, or ``auto`` where it suits the target better.
         max_images: how many images' features are kept at a time; by default what fits into ``MAX_BYTES``.
     """
 
@@ -54,11 +59,13 @@ class Evaluator:
         temperature: float | None = None,
         flip: bool = False,
         max_images: int | None = None,
+        mirror: Mirror = "no",
     ) -> None:
+        check_mirror(mirror)
         if encoder.protocol.upsample and not encoder.model.head.compares_features:
             raise ConfigError(f"protocol '{encoder.protocol.name}' compares features and would bypass the head")
         self.encoder, self.localizer, self.beta_eval, self.max_images = encoder, localizer, beta_eval, max_images
-        self.temperature, self.flip = temperature, flip
+        self.temperature, self.flip, self.mirror = temperature, flip, mirror
         if flip and encoder.protocol.upsample:
             raise ConfigError(f"protocol '{encoder.protocol.name}' compares features and has no flipped ensemble")
 
@@ -69,7 +76,7 @@ class Evaluator:
             pairs = [pair.swapped() for pair in pairs]
         results: dict[int, Prediction] = {}
         for images, members in plan_blocks(pairs, self.max_images or self._images_that_fit(pairs)):
-            if self.flip:
+            if self._mirrors:
                 images = [*images, *(mirrored(ref) for ref in images)]
             features = {ref.key: item.at_temperature(self.temperature) for ref, item in self.encoder.stream(images)}
             for index, prediction in self._predict_block(pairs, members, features):
@@ -83,8 +90,11 @@ class Evaluator:
     ) -> Iterator[tuple[int, Prediction]]:
         for start in range(0, len(members), PAIRS_AT_ONCE):
             chosen = members[start : start + PAIRS_AT_ONCE]
-            asked = self._read({index: (pairs[index].source, pairs[index].source_points) for index in chosen}, features)
-            mirrors = self._read({index: _in_mirror(pairs[index]) for index in chosen}, features) if self.flip else {}
+            seen = {index: self._seen(pairs[index], features) for index in chosen}
+            asked = self._read(seen, features)
+            mirrors = (
+                self._read({index: _in_mirror(*each) for index, each in seen.items()}, features) if self.flip else {}
+            )
             for key, indices in _grouped(chosen, lambda index: pairs[index].target.key).items():
                 ref, queries = pairs[indices[0]].target, [asked[index] for index in indices]
                 scores = self.encoder.model.head.score(queries, features[key])
@@ -93,11 +103,23 @@ class Evaluator:
                     again = self.encoder.model.head.score([mirrors[index] for index in indices], flipped)
                     scores = (scores + again.flip(-1)) / 2
                 found, confidence = self._locate(scores, queries, features[key], ref)
-                yield from self._predictions(pairs, indices, found, confidence, features)
+                yield from self._predictions(pairs, indices, seen, found, confidence, features)
 
-    def _read(
-        self, points: Mapping[int, tuple[ImageRef, np.ndarray]], features: dict[str, Features]
-    ) -> dict[int, Asked]:
+    @property
+    def _mirrors(self) -> bool:
+        """Whether mirror images are needed."""
+        return self.flip or self.mirror != "no"
+
+    def _seen(self, pair: Pair, features: dict[str, Features]) -> tuple[ImageRef, np.ndarray]:
+        """The source of a pair as it is matched, and the points there."""
+        here = pair.source, pair.source_points
+        if self.mirror == "no":
+            return here
+        there = _in_mirror(*here)
+        maps = (features[ref.key].maps[0] for ref in (here[0], there[0], pair.target))
+        return there if self.mirror == "yes" or suits_better(*maps) else here
+
+    def _read(self, points: Seen, features: dict[str, Features]) -> dict[int, Asked]:
         """The queries of each pair, given its source and the points there; a source is read once for all its pairs."""
         asked: dict[int, Asked] = {}
         for key, indices in _grouped(points, lambda index: points[index][0].key).items():
@@ -122,6 +144,7 @@ class Evaluator:
         self,
         pairs: Sequence[Pair],
         indices: Sequence[int],
+        seen: Seen,
         found: np.ndarray,
         confidence: np.ndarray,
         features: dict[str, Features],
@@ -131,16 +154,18 @@ class Evaluator:
             pair = pairs[index]
             part = slice(start, start + len(pair.source_points))
             start = part.stop
-            betas = (features[ref.key].temperature for ref in (pair.source, pair.target))
+            source = seen[index][0]
+            betas = (features[ref.key].temperature for ref in (source, pair.target))
             temperature = math.prod(float(beta) for beta in betas)
-            yield index, Prediction.of(pair, found[part], confidence[part], temperature)
+            mirrored = source.flip != pair.source.flip
+            yield index, Prediction.of(pair, found[part], confidence[part], temperature, mirrored)
 
     def _images_that_fit(self, pairs: Sequence[Pair]) -> int:
         backbone, head = self.encoder.model.backbone, self.encoder.model.head
         frames = {self.encoder.frame(ref) for pair in pairs for ref in (pair.source, pair.target)}
         cells = max((math.prod(backbone.grid_size(frame.canvas)) for frame in frames), default=1)
         # A layer that a head asks for is at most four times as large: early layers have large maps.
-        layers = (1 + 4 * len(head.layers)) * (2 if self.flip else 1)
+        layers = (1 + 4 * len(head.layers)) * (2 if self._mirrors else 1)
         return MAX_BYTES // (4 * backbone.channels * cells * layers)
 
     def _network_points(self, ref: ImageRef, points: np.ndarray) -> Tensor:
@@ -148,13 +173,14 @@ class Evaluator:
 
 
 def mirrored(ref: ImageRef) -> ImageRef:
-    """The same image in a mirror."""
-    return replace(ref, key=f"{ref.key}|flip", flip=not ref.flip)
+    """The same image in a mirror; seen in a second one, it is itself again."""
+    key = ref.key.removesuffix(_FLIPPED) if ref.key.endswith(_FLIPPED) else ref.key + _FLIPPED
+    return replace(ref, key=key, flip=not ref.flip)
 
 
-def _in_mirror(pair: Pair) -> tuple[ImageRef, np.ndarray]:
-    """The mirrored source of a pair, and its points there."""
-    return mirrored(pair.source), flip_points(pair.source_points, pair.source.size[1])
+def _in_mirror(source: ImageRef, points: np.ndarray) -> tuple[ImageRef, np.ndarray]:
+    """An image in a mirror, and its points there."""
+    return mirrored(source), flip_points(points, source.size[1])
 
 
 def plan_blocks(pairs: Sequence[Pair], max_images: int) -> Iterator[tuple[list[ImageRef], list[int]]]:

@@ -24,6 +24,7 @@ class Prediction:
     ``source`` is the side the queries are on: protocols that match target to source have swapped the pair. What
     follows ``temperature`` is not needed to score by one's own code; :func:`simsc.evaluation.scoring.score` needs the
     sizes for protocols that measure in the network's frame, and takes protocol and threshold from here by default.
+    ``mirrored`` says that the mirror image of the source was matched; points are those of the images as they are.
     """
 
     pair: str
@@ -40,13 +41,16 @@ class Prediction:
     target_box: np.ndarray | None = None
     protocol: str | None = None
     threshold: str | None = None
+    mirrored: bool = False
 
     def to_json(self) -> str:
         """One line of JSON."""
         return json.dumps({key: _plain(value) for key, value in vars(self).items()}, ensure_ascii=False)
 
     @staticmethod
-    def of(pair: Pair, predicted: np.ndarray, confidence: np.ndarray, temperature: float) -> Prediction:
+    def of(
+        pair: Pair, predicted: np.ndarray, confidence: np.ndarray, temperature: float, mirrored: bool = False
+    ) -> Prediction:
         """The prediction for a pair."""
         return Prediction(
             pair=pair.name,
@@ -61,6 +65,7 @@ class Prediction:
             source_size=pair.source.size,
             target_size=pair.target.size,
             target_box=pair.target_box,
+            mirrored=mirrored,
         )
 
 
@@ -98,6 +103,8 @@ def _parse(record: Any, where: str) -> Prediction:
     fields["temperature"] = float(numbers([fields["temperature"]], 1, f"{where}: temperature")[0])
     for name in ("source_size", "target_size"):
         fields[name] = _size(fields.get(name), f"{where}: {name}")
+    if not isinstance(fields.get("mirrored", False), bool):
+        raise DataError(f"{where}: mirrored: expected true or false, got {str(fields['mirrored'])[:80]!r}")
     if fields.get("target_box") is not None:
         fields["target_box"] = numbers(fields["target_box"], 4, f"{where}: target_box")
     return Prediction(**fields)

@@ -39,12 +39,14 @@ class EncodedImage:
     Attributes:
         features: of the image, a batch of 1.
         frame: how the image entered the network.
-        flipped: features of the mirrored image, for the flipped ensemble.
+        flipped: features of the mirrored image, for the flipped ensemble and for opposite viewpoints.
+        mirrored: whether ``features`` are those of the mirrored image; points are those of the image as shown.
     """
 
     features: Features
     frame: Frame
     flipped: Features | None = None
+    mirrored: bool = False
 
     @property
     def size(self) -> Size:
@@ -54,13 +56,21 @@ class EncodedImage:
     def to_cells(self, points: np.ndarray) -> Tensor:
         """Pixels ``(n, 2)`` of the image as shown in cells of its feature map."""
         frame, features = self.frame, self.features
+        points = flip_points(points, self.size[1]) if self.mirrored else points
         cells = resize_points(frame.to_network(points), frame.canvas, features.map_size, frame.convention)
         return torch.from_numpy(cells).to(features.maps.device, torch.float32)
 
     def from_cells(self, cells: Tensor) -> np.ndarray:
         """Cells ``(..., 2)`` of the feature map in pixels of the image as shown."""
         frame, exact = self.frame, cells.cpu().numpy().astype(np.float64)
-        return frame.to_original(resize_points(exact, self.features.map_size, frame.canvas, frame.convention))
+        points = frame.to_original(resize_points(exact, self.features.map_size, frame.canvas, frame.convention))
+        return flip_points(points, self.size[1]) if self.mirrored else points
+
+    def in_mirror(self) -> EncodedImage:
+        """The same image with the features of its mirror image; needs to have been encoded with it."""
+        if self.flipped is None:
+            raise ConfigError("the source was encoded without its mirror image; encode it with mirror=True")
+        return replace(self, features=self.flipped, flipped=self.features, mirrored=not self.mirrored)
 
     def at_temperature(self, effective: float | None) -> EncodedImage:
         """The same image at a fixed effective temperature of its pairs; None changes nothing."""
@@ -73,18 +83,20 @@ class EncodedImage:
 class PairScorer:
     """Score maps over the target as a function of points in cells of the source.
 
-    Where both images come with their mirror images, the mirrored pair is matched too and its score maps, mirrored
-    back, are averaged with the others. Scores are divided by ``beta_eval``.
+    With ``flip``, the mirrored pair is matched too and its score maps, mirrored back, are averaged with the others.
+    Scores are divided by ``beta_eval``.
     """
 
-    def __init__(self, model: SimSC, source: EncodedImage, target: EncodedImage, beta_eval: float = 1.0) -> None:
+    def __init__(
+        self, model: SimSC, source: EncodedImage, target: EncodedImage, beta_eval: float = 1.0, flip: bool = False
+    ) -> None:
         self.source, self.target, self.beta_eval = source, target, beta_eval
         self.temperature = pair_temperature(source, target) * beta_eval
         self.scores = model.scorer(source.features, target.features)
         self.mirrored = None
-        if (source.flipped is None) != (target.flipped is None):
-            raise ConfigError("one image was encoded with flip, the other without; encode both by the same matcher")
-        if source.flipped is not None and target.flipped is not None:
+        if flip:
+            if source.flipped is None or target.flipped is None:
+                raise ConfigError("one image was encoded with flip, the other without; encode both by the same matcher")
             self.mirrored = model.scorer(source.flipped, target.flipped)
 
     def __call__(self, cells: Tensor) -> Tensor:

@@ -80,12 +80,14 @@ class DenseFlow:
         forward: from the source to the target; what moves points.
         temperature: effective temperature of the pair.
         max_cycle: limit of the cycle error in pixels of the target, for :attr:`cycle_mask`.
+        mirrored: whether the mirror image of the source was matched; positions are those of the source as shown.
     """
 
     backward: HalfFlow
     forward: HalfFlow
     temperature: float
     max_cycle: float
+    mirrored: bool = False
 
     @property
     def source_size(self) -> Size:
@@ -161,7 +163,7 @@ def dense_flow(
         match_half(there, back, localizer, density),
     )
     backward, forward = (half.smoothed(smooth * density) if smooth else half for half in halves)
-    return DenseFlow(backward, forward, there.temperature, limit)
+    return DenseFlow(backward, forward, there.temperature, limit, there.source.mirrored)
 
 
 def match_half(there: PairScorer, back: PairScorer, localizer: str, density: int) -> HalfFlow:
@@ -172,10 +174,12 @@ def match_half(there: PairScorer, back: PairScorer, localizer: str, density: int
     returned = back.match(match.points, localizer)
     places = first.from_cells(queries)
     start = resize_points(places, first.size, second.size, first.frame.convention)
+    # The columns of a mirrored map run from right to left over the image as shown.
+    order = slice(None, None, -1 if first.mirrored else 1)
     return HalfFlow(
-        shift=(second.from_cells(match.points[0]) - start),
-        confidence=match.confidence[0].cpu().numpy(),
-        cycle_error=np.linalg.norm(first.from_cells(returned.points[0]) - places, axis=-1),
+        shift=np.ascontiguousarray((second.from_cells(match.points[0]) - start)[:, order]),
+        confidence=np.ascontiguousarray(match.confidence[0].cpu().numpy()[:, order]),
+        cycle_error=np.linalg.norm(first.from_cells(returned.points[0]) - places, axis=-1)[:, order],
         size=first.size,
         other=second.size,
         convention=first.frame.convention,

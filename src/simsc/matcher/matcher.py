@@ -21,6 +21,7 @@ from simsc.matcher.flow import DenseFlow, dense_flow
 from simsc.matcher.queries import check_query, names_of
 from simsc.matcher.results import MatchResult
 from simsc.matching import LOCALIZERS
+from simsc.matching.mirror import Mirror, check_mirror, suits_better
 from simsc.matching.signals import cycle_signal
 from simsc.models.model import SimSC
 from simsc.models.trained import Trained
@@ -95,14 +96,14 @@ class Matcher:
         self._encoder = self._build_encoder(runtime)
 
     @torch.inference_mode()
-    def encode(self, image: ImageLike | EncodedImage) -> EncodedImage:
-        """Run the network on an image once, to match it many times."""
-        return self._encode([image])[0]
+    def encode(self, image: ImageLike | EncodedImage, *, mirror: bool = False) -> EncodedImage:
+        """Run the network on an image once, to match it many times; with ``mirror``, on its mirror image too."""
+        return self._encode([image], mirror)[0]
 
     @torch.inference_mode()
-    def encode_many(self, images: Sequence[ImageLike | EncodedImage]) -> list[EncodedImage]:
+    def encode_many(self, images: Sequence[ImageLike | EncodedImage], *, mirror: bool = False) -> list[EncodedImage]:
         """:meth:`encode` for several images, those of equal input size in one batch."""
-        return self._encode(list(images))
+        return self._encode(list(images), mirror)
 
     @torch.inference_mode()
     def match(
@@ -115,6 +116,7 @@ class Matcher:
         max_cycle: float | None = None,
         localizer: str | None = None,
         temperature: float | None = None,
+        mirror: Mirror = "no",
     ) -> MatchResult:
         """Where points ``(n, 2)`` of the source lie in the target.
 
@@ -127,10 +129,14 @@ class Matcher:
             localizer: for this call; None for the matcher's.
             temperature: a fixed effective temperature for this call, in the place of the model's own and its
                 evaluation temperature.
+            mirror: ``yes`` matches the mirror image of the source, ``auto`` does where that has more in common with
+                the target, as in opposite viewpoints. A left part is then found where its mirror image suits best:
+                at the right one. The result says whether the mirror was used. One more forward pass; an encoded
+                source needs :meth:`encode` with ``mirror``.
         """
-        first, second = self._encode([source, target])
+        first, second = self._encode_pair(source, target, mirror)
         query = check_query(points, first.size)
-        result = self._match(first, second, query, min_confidence, max_cycle, localizer, temperature)
+        result = self._match(first, second, query, min_confidence, max_cycle, localizer, temperature, mirror)
         return replace(result, names=names_of(points), images=_pixels_of(source, target))
 
     @torch.inference_mode()
@@ -144,6 +150,7 @@ class Matcher:
         max_cycle: float | None = None,
         localizer: str | None = None,
         temperature: float | None = None,
+        mirror: Mirror = "no",
         batch_size: int = 8,
         on_error: str = "raise",
         progress: Callable[[int], None] | None = None,
@@ -152,7 +159,7 @@ class Matcher:
 
         Args:
             source, targets, points: as in :meth:`match`.
-            min_confidence, max_cycle, localizer, temperature: as in :meth:`match`.
+            min_confidence, max_cycle, localizer, temperature, mirror: as in :meth:`match`.
             batch_size: images per forward pass.
             on_error: ``raise``, or ``skip`` to leave out targets that cannot be read; a result's ``index`` tells
                 which target it is of.
@@ -160,7 +167,8 @@ class Matcher:
         """
         if on_error not in ("raise", "skip"):
             raise ConfigError(unknown_name("on_error", on_error, ("raise", "skip")))
-        first = self.encode(source)
+        check_mirror(mirror)
+        first = self.encode(source, mirror=mirror != "no")
         query, names = check_query(points, first.size), names_of(points)
         remaining = enumerate(targets)
         done = 0
@@ -168,7 +176,7 @@ class Matcher:
             read = [(index, target, _read(target, on_error == "skip")) for index, target in batch]
             good = [item for item in read if item[2] is not None]
             for (index, target, _), second in zip(good, self._encode([pixels for *_, pixels in good]), strict=True):
-                result = self._match(first, second, query, min_confidence, max_cycle, localizer, temperature)
+                result = self._match(first, second, query, min_confidence, max_cycle, localizer, temperature, mirror)
                 yield replace(result, names=names, index=index, images=_pixels_of(source, target))
             done += len(batch)
             if progress:
@@ -185,6 +193,7 @@ class Matcher:
         max_cycle: float | None = None,
         localizer: str | None = None,
         temperature: float | None = None,
+        mirror: Mirror = "no",
     ) -> DenseFlow:
         """For every pixel of the target where it comes from in the source, with confidence and cycle error.
 
@@ -194,12 +203,12 @@ class Matcher:
             smooth: average neighbouring shifts with a Gaussian of so many cells, weighted by their confidence and
                 cycle error; 0 leaves each match as it is, 1.5 makes warped pictures calm.
             max_cycle: limit of the cycle mask in pixels of the target; None for a tenth of its larger side.
-            localizer, temperature: for this call, as in :meth:`match`.
+            localizer, temperature, mirror: for this call, as in :meth:`match`.
         """
         if density < 1 or smooth < 0:
             raise ConfigError(f"density = {density} and smooth = {smooth}: expected at least 1 and at least 0")
-        first, second = self._encode([source, target])
-        there, back = self._scorers(first, second, temperature)
+        first, second = self._encode_pair(source, target, mirror)
+        there, back = self._scorers(self._seen(first, second, mirror), second, temperature)
         return dense_flow(
             there, back, localizer=localizer or self.localizer, density=density, smooth=smooth, max_cycle=max_cycle
         )
@@ -217,7 +226,9 @@ class Matcher:
         max_cycle: float | None,
         localizer: str | None,
         temperature: float | None,
+        mirror: Mirror,
     ) -> MatchResult:
+        source = self._seen(source, target, mirror)
         there, back = self._scorers(source, target, temperature)
         cells = source.to_cells(points)
         found = there.match(cells[:, None], localizer or self.localizer)
@@ -247,6 +258,7 @@ class Matcher:
             convention=target.frame.convention,
             scorer=there,
             cells=cells,
+            mirrored=source.mirrored,
         )
 
     def _trust(self, scorer: PairScorer, cells: Tensor, found: Tensor, error: np.ndarray, peak: np.ndarray) -> Trust:
@@ -265,13 +277,31 @@ class Matcher:
         """From the source to the target, and back."""
         beta_eval = self.beta_eval if temperature is None else 1.0
         first, second = source.at_temperature(temperature), target.at_temperature(temperature)
-        return PairScorer(self.model, first, second, beta_eval), PairScorer(self.model, second, first, beta_eval)
+        ways = (first, second), (second, first)
+        there, back = (PairScorer(self.model, *way, beta_eval, self.flip) for way in ways)
+        return there, back
 
-    def _encode(self, images: list[Any]) -> list[EncodedImage]:
+    def _seen(self, source: EncodedImage, target: EncodedImage, mirror: Mirror) -> EncodedImage:
+        """The source as it is matched: itself, or its mirror image."""
+        if mirror == "no":
+            return source
+        other = source.in_mirror()
+        maps = (each.features.maps[0] for each in (source, other, target))
+        return other if mirror == "yes" or suits_better(*maps) else source
+
+    def _encode_pair(self, source: Any, target: Any, mirror: Mirror) -> tuple[EncodedImage, EncodedImage]:
+        """Both images, the source with its mirror image where that may be asked for."""
+        check_mirror(mirror)
+        if mirror == "no" or self.flip:
+            first, second = self._encode([source, target])
+            return first, second
+        return self.encode(source, mirror=True), self.encode(target)
+
+    def _encode(self, images: list[Any], mirror: bool = False) -> list[EncodedImage]:
         """Encode what is not encoded yet, in one batch where sizes agree."""
         raw = [index for index, image in enumerate(images) if not isinstance(image, EncodedImage)]
         pixels = [read_image(images[index]) for index in raw]
-        fresh = encode_images(self._encoder, pixels, self.view, self.device, flip=self.flip)
+        fresh = encode_images(self._encoder, pixels, self.view, self.device, flip=self.flip or mirror)
         done = dict(zip(raw, fresh, strict=True))
         return [done.get(index, image) for index, image in enumerate(images)]
 

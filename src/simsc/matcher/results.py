@@ -40,6 +40,7 @@ class MatchResult:
         names: ``n`` names, where the query was a dictionary.
         index: of the target among those of :meth:`simsc.matcher.Matcher.match_many`.
         images: source and target as they were given, for :meth:`draw`.
+        mirrored: whether the mirror image of the source was matched; then a left part is found at the right one.
         scorer, cells: what the heat-maps are computed from when they are asked for.
         convention: how the target's cells and pixels relate.
     """
@@ -61,6 +62,7 @@ class MatchResult:
     names: tuple[str, ...] = ()
     index: int = 0
     images: tuple[Any, Any] | None = field(default=None, repr=False, compare=False)
+    mirrored: bool = False
 
     def __len__(self) -> int:
         return len(self.points)
@@ -84,9 +86,7 @@ class MatchResult:
         if any(image is None for image in chosen):
             raise DataError("the images were encoded before, so their pixels are not known: give draw() both images")
         first, second = (read_image(image) for image in chosen)
-        return draw_matches(
-            first, second, self.source_points, self.points, **{"confidence": self.confidence, **options}
-        )
+        return draw_matches(first, second, self.source_points, self.points, **{"status": self.status, **options})
 
     def save(self, path: str | Path, **options: Any) -> Path:
         """Write the matches: as a picture, see :meth:`draw`, or with the ending ``.json`` as :meth:`to_dict`."""
@@ -145,6 +145,7 @@ class MatchResult:
             "source": _extent(self.source_size),
             "target": _extent(self.target_size),
             "temperature": self.temperature,
+            "mirrored": self.mirrored,
             "matches": [
                 {
                     "source": _rounded(source),

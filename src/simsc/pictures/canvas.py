@@ -6,7 +6,7 @@ it belongs to a fraction of a pixel, which integer drawing does not. Places are 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Literal
 
 import numpy as np
@@ -21,6 +21,7 @@ from simsc.pictures.style import (
     MARGIN,
     MUTED,
     PAPER,
+    STATUS,
     Color,
     font,
     legible,
@@ -156,6 +157,26 @@ def draw_ring(canvas: Canvas, place: Place, radius: float) -> None:
     """The marker of the truth: an open ring in a white rim."""
     canvas.ring(place, radius, 4.2, PAPER)
     canvas.ring(place, radius, 2.2, INK)
+
+
+def draw_circle(canvas: Canvas, place: Place, radius: float, color: Color) -> None:
+    """The marker of a doubtful point: a hollow disc in a white rim."""
+    canvas.ring(place, radius, radius / 2 + 2.6, PAPER)
+    canvas.ring(place, radius, radius / 2, color)
+
+
+def draw_status(canvas: Canvas, place: Place, radius: float, status: str) -> None:
+    """The marker of a status: sure a disc, unsure a hollow one, none a cross, each in its colour."""
+    marker = {"sure": draw_disc, "unsure": draw_circle, "none": draw_cross}[status]
+    marker(canvas, place, radius, STATUS[status])
+
+
+def draw_statuses(canvas: Canvas, counts: Mapping[str, int]) -> None:
+    """How many matches have each status, beside its marker."""
+    x, y = float(MARGIN), _line(canvas)
+    for status, count in counts.items():
+        draw_status(canvas, (x + 6, y), 5, status)
+        x = _write(canvas, x + 18, y, f"{count} {status}")
 
 
 def draw_verdicts(canvas: Canvas, correct: np.ndarray, has_truth: bool, rule: str = "") -> None:

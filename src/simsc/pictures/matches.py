@@ -2,27 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from PIL import Image
 
 from simsc.coordinates import Size
-from simsc.errors import DataError
-from simsc.pictures.canvas import FOOTER, Canvas, draw_cross, draw_disc, draw_ring, draw_scale, draw_verdicts
+from simsc.errors import DataError, unknown_name
+from simsc.pictures.canvas import (
+    FOOTER,
+    Canvas,
+    draw_cross,
+    draw_disc,
+    draw_ring,
+    draw_scale,
+    draw_status,
+    draw_statuses,
+    draw_verdicts,
+)
 from simsc.pictures.sheet import check_points, fit_panel, side_by_side
-from simsc.pictures.style import CORRECT, INCORRECT, INK, MATCHES, PAPER, Color, ramp_colors
+from simsc.pictures.style import CORRECT, INCORRECT, INK, MATCHES, PAPER, STATUS, Color, ramp_colors
 
 _DIRECTIONS = np.array([(1, -1), (-1, -1), (1, 1), (-1, 1), (1, 0), (-1, 0), (0, -1), (0, 1)], dtype=np.float64)
 
 
 @dataclass(frozen=True)
 class _Look:
-    """How one match is drawn; ``correct`` is ``None`` where the truth is not known."""
+    """How one match is drawn; ``correct`` and ``status`` are ``None`` where they are not known."""
 
     color: Color
     correct: bool | None
     opacity: float
+    status: str | None = None
+
+    @property
+    def doubtful(self) -> bool:
+        """Drawn with a broken line."""
+        return self.correct is False or self.status == "unsure"
 
 
 def draw_matches(
@@ -34,6 +51,7 @@ def draw_matches(
     truth: np.ndarray | None = None,
     correct: np.ndarray | None = None,
     confidence: np.ndarray | None = None,
+    status: np.ndarray | None = None,
     numbers: bool = True,
     lines: bool = True,
     alpha: float = 0.1,
@@ -43,8 +61,9 @@ def draw_matches(
     """Draw where points of ``source`` lie in ``target``.
 
     A correct match is a blue disc with a full line; an incorrect one a vermillion cross with a broken line, and a thin
-    line leads from it to a ring at the truth. Where nothing is known, every match has its own colour, or that of its
-    confidence.
+    line leads from it to a ring at the truth. Where the truth is not known, a status is shown: sure is a green disc
+    with a full line, unsure an orange hollow one with a broken line, none a grey cross in the source alone. Where
+    nothing is known, every match has its own colour, or that of its confidence.
 
     Args:
         source, target: ``(H, W, 3)`` uint8, of any two sizes.
@@ -54,6 +73,7 @@ def draw_matches(
         correct: ``(n,)`` bool; by default, with ``truth`` given, a point within ``alpha`` times the larger side of
             ``target`` is correct.
         confidence: ``(n,)`` in ``[0, 1]``: colour of a match, or its opacity where right and wrong are known.
+        status: ``(n,)`` of ``sure``, ``unsure`` and ``none``; not together with what says right and wrong.
         numbers, lines: whether to number the points and to connect them.
         title: written above.
         height: of both images as shown.
@@ -69,8 +89,8 @@ def draw_matches(
     if correct is None and real is not None:
         rule = f"correct: within {alpha:g} of the larger side"
         correct = np.linalg.norm(end - real, axis=1) <= alpha * max(np.shape(target)[:2])
-    looks = _looks(len(start), correct, confidence)
-    legend = correct is not None or confidence is not None
+    looks = _looks(len(start), correct, confidence, status)
+    legend = correct is not None or confidence is not None or status is not None
     canvas, (left, right) = side_by_side(
         [fit_panel(source, height), fit_panel(target, height)], title=title, footer=FOOTER if legend else 0,
         least_width=300 if legend else 0,
@@ -82,18 +102,25 @@ def draw_matches(
     if real is not None:
         _draw_errors(canvas, places[1], right.places(real), looks, radius)
     _draw_markers(canvas, *places, looks, radius)
-    if numbers:
+    if numbers and correct is None and status is not None:
+        found = [number for number, look in enumerate(looks) if look.status != "none"]
+        _draw_numbers(canvas, (places[0], places[1][found]), None, radius, found)
+    elif numbers:
         hidden = None if real is None else right.places(real)[~np.asarray(correct, dtype=bool)]
         _draw_numbers(canvas, places, hidden, radius)
     if correct is not None:
         draw_verdicts(canvas, correct, real is not None, rule)
+    elif status is not None:
+        draw_statuses(canvas, {name: int(np.sum(np.asarray(status) == name)) for name in STATUS})
     elif confidence is not None:
         draw_scale(canvas, "confidence", "0", "1")
     return canvas.image
 
 
-def _looks(count: int, correct: np.ndarray | None, confidence: np.ndarray | None) -> list[_Look]:
-    for name, values in (("correct", correct), ("confidence", confidence)):
+def _looks(
+    count: int, correct: np.ndarray | None, confidence: np.ndarray | None, status: np.ndarray | None
+) -> list[_Look]:
+    for name, values in (("correct", correct), ("confidence", confidence), ("status", status)):
         if values is not None and np.shape(values) != (count,):
             raise DataError(f"{name}: expected {count} values, one per source point, got shape {np.shape(values)}")
     if correct is not None:
@@ -102,6 +129,10 @@ def _looks(count: int, correct: np.ndarray | None, confidence: np.ndarray | None
             _Look(CORRECT if good else INCORRECT, bool(good), float(o))
             for good, o in zip(correct, opacity, strict=True)
         ]
+    if status is not None:
+        if unknown := set(map(str, status)) - set(STATUS):
+            raise DataError(unknown_name("status", min(unknown), STATUS))
+        return [_Look(STATUS[name], None, 1.0, name) for name in map(str, status)]
     if confidence is not None:
         colors = np.rint(ramp_colors(np.asarray(confidence))).astype(int).tolist()
         return [_Look((red, green, blue), None, 1.0) for red, green, blue in colors]
@@ -111,7 +142,9 @@ def _looks(count: int, correct: np.ndarray | None, confidence: np.ndarray | None
 def _draw_lines(canvas: Canvas, starts: np.ndarray, ends: np.ndarray, looks: list[_Look], radius: float) -> None:
     width = max(radius / 3, 1.2)
     for start, end, look in zip(starts, ends, looks, strict=True):
-        stroke = canvas.dashes if look.correct is False else canvas.segment
+        if look.status == "none":
+            continue
+        stroke = canvas.dashes if look.doubtful else canvas.segment
         stroke(start, end, width + 1.6, PAPER, 0.55 * look.opacity)  # a casing: visible on dark and on light
         stroke(start, end, width, look.color, look.opacity)
 
@@ -127,6 +160,11 @@ def _draw_errors(canvas: Canvas, ends: np.ndarray, truth: np.ndarray, looks: lis
 
 def _draw_markers(canvas: Canvas, starts: np.ndarray, ends: np.ndarray, looks: list[_Look], radius: float) -> None:
     for start, end, look in zip(starts, ends, looks, strict=True):
+        if look.status is not None:
+            draw_status(canvas, start, radius, look.status)
+            if look.status != "none":
+                draw_status(canvas, end, radius, look.status)
+            continue
         draw_disc(canvas, start, radius, look.color)
         if look.correct is False:
             draw_cross(canvas, end, radius * 1.35, look.color)
@@ -135,13 +173,20 @@ def _draw_markers(canvas: Canvas, starts: np.ndarray, ends: np.ndarray, looks: l
 
 
 def _draw_numbers(
-    canvas: Canvas, places: tuple[np.ndarray, np.ndarray], truth: np.ndarray | None, radius: float
+    canvas: Canvas,
+    places: tuple[np.ndarray, np.ndarray],
+    truth: np.ndarray | None,
+    radius: float,
+    found: Sequence[int] | None = None,
 ) -> None:
+    """Numbers beside the markers of both images; ``found`` are the points that the second one shows, if not all."""
     size = max(round(radius * 2.5), 11)
     sheet = canvas.image.height, canvas.image.width
-    for markers, obstacles in zip(places, (None, truth), strict=True):
-        for number, place in enumerate(number_places(markers, radius + size * 0.75, sheet, obstacles), start=1):
-            canvas.text(place, str(number), size, PAPER, "mm", halo=INK)
+    shown = range(len(places[0])), range(len(places[1])) if found is None else found
+    for markers, obstacles, indices in zip(places, (None, truth), shown, strict=True):
+        free = number_places(markers, radius + size * 0.75, sheet, obstacles)
+        for index, place in zip(indices, free, strict=True):
+            canvas.text(place, str(index + 1), size, PAPER, "mm", halo=INK)
 
 
 def number_places(markers: np.ndarray, distance: float, sheet: Size, obstacles: np.ndarray | None = None) -> np.ndarray:

@@ -30,6 +30,7 @@ PURPLE: Color = (204, 121, 167)
 
 CORRECT = BLUE
 INCORRECT = VERMILLION
+STATUS: dict[str, Color] = {"sure": GREEN, "unsure": ORANGE, "none": MUTED}
 SERIES = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY)  # curves: yellow is too pale on white
 MATCHES = (ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILLION, PURPLE)  # lines over photographs
 

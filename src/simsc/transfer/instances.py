@@ -130,6 +130,7 @@ class Moved:
         keypoint_confidence: by name, of all key-points that a source has.
         keypoint_status: ``sure``, ``unsure`` or ``none``, of the same.
         box_confidence, mask_confidence: None where no source has a box or mask.
+        mirrored: names of the key-points that were found by the mirror image of a source: a left one lies at the right.
     """
 
     instance: Instance
@@ -137,6 +138,7 @@ class Moved:
     keypoint_status: dict[str, str] = field(default_factory=dict)
     box_confidence: float | None = None
     mask_confidence: float | None = None
+    mirrored: tuple[str, ...] = ()
 
     @property
     def score(self) -> float:
@@ -157,6 +159,7 @@ class Moved:
             "box_confidence": self.box_confidence,
             "mask": None if thing.mask is None else mask_to_runs(thing.mask),
             "mask_confidence": self.mask_confidence,
+            "mirrored": list(self.mirrored),
         }
 
     @staticmethod
@@ -180,8 +183,11 @@ class Moved:
         status = dict(value["keypoint_status"])
         if not set(status.values()) <= {SURE, UNSURE, NONE}:
             raise ValueError(status)
-        of_areas = (value["box_confidence"], value["mask_confidence"])
-        return Moved(thing, scores, status, *(None if score is None else float(score) for score in of_areas))
+        box, mask = (
+            None if value[f"{area}_confidence"] is None else float(value[f"{area}_confidence"])
+            for area in ("box", "mask")
+        )
+        return Moved(thing, scores, status, box, mask, tuple(map(str, value.get("mirrored", ()))))
 
     @staticmethod
     def certain(instance: Instance) -> Moved:

@@ -10,6 +10,7 @@ from typing import Any
 from simsc.coordinates import Size
 from simsc.errors import DataError
 from simsc.matcher import EncodedImage, Matcher
+from simsc.matching.mirror import Mirror
 from simsc.transfer.areas import Area, move_area
 from simsc.transfer.instances import NONE, SURE, UNSURE, Instance, Moved
 
@@ -30,6 +31,7 @@ class _Point:
     place: tuple[float, float]
     confidence: float
     status: str
+    mirrored: bool = False
 
     @property
     def rank(self) -> tuple[int, float]:
@@ -46,6 +48,7 @@ class Mover:
         matcher: finds the points.
         sources: the labelled images; labels that lie outside of them are refused.
         min_confidence, max_cycle: key-points beyond these limits are left out.
+        mirror: as in :meth:`simsc.Matcher.match`; sources then need to be encoded with their mirror images.
     """
 
     def __init__(
@@ -55,8 +58,9 @@ class Mover:
         *,
         min_confidence: float | None = None,
         max_cycle: float | None = None,
+        mirror: Mirror = "no",
     ) -> None:
-        self.matcher, self.sources = matcher, list(sources)
+        self.matcher, self.sources, self.mirror = matcher, list(sources), mirror
         self.limits: dict[str, Any] = {"min_confidence": min_confidence, "max_cycle": max_cycle}
         for source in self.sources:
             for instance in source.instances:
@@ -85,16 +89,16 @@ class Mover:
         """The key-points of each thing of a source; all of them are matched at once."""
         names = [list(instance.keypoints) for instance in source.instances]
         places = [place for instance in source.instances for place in instance.keypoints.values()]
-        result = self.matcher.match(source.image, target, places, **self.limits)
+        result = self.matcher.match(source.image, target, places, **self.limits, mirror=self.mirror)
         rows = zip(result.points.tolist(), result.confidence.tolist(), result.status.tolist(), strict=True)
-        found = iter([_Point((x, y), confidence, status) for (x, y), confidence, status in rows])
+        found = iter([_Point((x, y), confidence, status, result.mirrored) for (x, y), confidence, status in rows])
         return [{name: next(found) for name in mine} for mine in names]
 
     def _areas(self, source: Labels, target: EncodedImage) -> list[Area | None]:
         """Box and mask of each thing of a source; None where it has neither."""
         if all(instance.box is None and instance.mask is None for instance in source.instances):
             return [None] * len(source.instances)
-        flow = self.matcher.dense(source.image, target)
+        flow = self.matcher.dense(source.image, target, mirror=self.mirror)
         return [
             None if instance.box is None and instance.mask is None else move_area(flow, instance.box, instance.mask)
             for instance in source.instances
@@ -129,6 +133,7 @@ def _moved(category: str, points: dict[str, _Point], boxes: Sequence[Area], mask
         {name: point.status for name, point in points.items()},
         None if box is None else box.confidence,
         None if mask is None else mask.confidence,
+        tuple(name for name, point in points.items() if point.mirrored),
     )
 
 

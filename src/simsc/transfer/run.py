@@ -17,6 +17,7 @@ from simsc.errors import ConfigError, DataError, SimscError
 from simsc.files import Lock, outputs, sha256, write_text
 from simsc.images import read_image
 from simsc.matcher import Matcher
+from simsc.matching.mirror import Mirror
 from simsc.reading import numbers, parse_json, read_text, typed_field
 from simsc.transfer.instances import Labelled, Moved, merge_categories
 from simsc.transfer.move import Labels, Mover
@@ -156,6 +157,7 @@ def transfer(
     form: str = "coco",
     min_confidence: float | None = None,
     max_cycle: float | None = None,
+    mirror: Mirror = "no",
     batch_size: int = 8,
     settings: dict[str, Any] | None = None,
     progress: Progress | None = None,
@@ -173,6 +175,8 @@ def transfer(
         out: the file to write, or the folder of labelme files.
         form: one of :data:`simsc.transfer.writing.FORMATS`.
         min_confidence, max_cycle: key-points beyond these limits are reported as unmatched.
+        mirror: as in :meth:`simsc.Matcher.match`; the labels say where a mirror image was used, for their left parts
+            then lie at right ones.
         batch_size: images per forward pass.
         settings: what else decides the results, such as the model's name; a journal of others is not continued.
         progress: told how many images of how many are done.
@@ -182,11 +186,11 @@ def transfer(
         raise ConfigError(f"{out} is a file; labelme's form needs the name of a folder")
     sources = [read_source(*each) for each in find_sources(source, annotations)]
     limits = {"min_confidence": min_confidence, "max_cycle": max_cycle}
-    encoded = matcher.encode_many([each.image for each in sources])
+    encoded = matcher.encode_many([each.image for each in sources], mirror=mirror != "no")
     labels = [Labels(image, each.instances) for image, each in zip(encoded, sources, strict=True)]
-    mover = Mover(matcher, labels, **limits)
+    mover = Mover(matcher, labels, **limits, mirror=mirror)
     images = find_images(targets)
-    facts = {"sources": _digests(sources), **limits, **(settings or {})}
+    facts = {"sources": _digests(sources), **limits, "mirror": mirror, **(settings or {})}
     journal_path = Path(f"{out}.journal.jsonl")
     with outputs(journal_path, None if form == "labelme" else out):
         with Journal(journal_path, facts) as journal:

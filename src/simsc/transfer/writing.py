@@ -68,6 +68,8 @@ def _coco_annotation(moved: Moved, category: Category) -> dict[str, Any]:
         values["segmentation"] = mask_to_runs(thing.mask)
         values["area"] = int(thing.mask.sum())
     values["score"] = round(moved.score, 4)
+    if moved.mirrored:
+        values["mirrored"] = [name for name in category.keypoints if name in moved.mirrored]
     return values
 
 
@@ -129,7 +131,7 @@ def _below(paths: Sequence[Path]) -> list[Path]:
 def _shapes(moved: Moved, group: int) -> list[dict[str, Any]]:
     thing = moved.instance
     shapes = [
-        _shape(name, "point", [point], group, moved.keypoint_confidence.get(name), moved.keypoint_status.get(name))
+        _shape(name, "point", [point], group, moved.keypoint_confidence.get(name), _verdict(moved, name))
         for name, point in thing.keypoints.items()
     ]
     if thing.box is not None:
@@ -141,6 +143,11 @@ def _shapes(moved: Moved, group: int) -> list[dict[str, Any]]:
         shape = _shape(thing.category, "mask", corners, group, moved.mask_confidence)
         shapes.append({**shape, "mask": _png(thing.mask[top:bottom, left:right])})
     return shapes
+
+
+def _verdict(moved: Moved, name: str) -> str:
+    """A key-point's status, and whether it was found in a mirror."""
+    return moved.keypoint_status.get(name, "") + (", mirrored" if name in moved.mirrored else "")
 
 
 def _shape(
