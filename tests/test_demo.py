@@ -14,7 +14,7 @@ from simsc.models.trained import Trained
 def test_demo_matches_adapts_and_reports(tmp_path, monkeypatch):
     description = {"backbone": "resnet50", "temperature": "mlp", "trainable": "last-block"}
     Trained.begin({**description, "weights": None}).save(tmp_path / "model.safetensors")
-    monkeypatch.setattr(demo, "DEFAULT", str(tmp_path / "model.safetensors"))
+    monkeypatch.setattr(demo, "QUICK", str(tmp_path / "model.safetensors"))
     monkeypatch.setattr(
         demo, "ADAPTATION", {**demo.ADAPTATION, "backbone": "resnet50", "max_pairs": 4, "image_size": 64}
     )

@@ -20,7 +20,7 @@ from simsc.evaluation.predictions import Prediction
 from simsc.evaluation.protocol import find_protocol
 from simsc.evaluation.scoring import Score, is_correct, score
 from simsc.files import sha256, write_text
-from simsc.models.card import DEFAULT, Card, find_trained
+from simsc.models.card import QUICK, Card, find_trained
 from simsc.models.trained import Trained
 from simsc.training.config import Config
 from simsc.training.listener import Listener
@@ -111,8 +111,8 @@ def run_demo(
         say(f"Matching {source} and {target} ...")
         sections.append(_own_images(source, target))
     pairs = load_pairs("scenes", None, "test")
-    model = Trained.open(DEFAULT)
-    say(f"Measuring {DEFAULT} on {len(pairs)} rendered pairs it has never seen the like of ...")
+    model = Trained.open(QUICK)
+    say(f"Measuring {QUICK} on {len(pairs)} rendered pairs it has never seen the like of ...")
     before = _predict(model, pairs)
     say(f"Adapting it to them ({epochs} epochs on other renderings; temperature and validation PCK live) ...")
     run = out / f"run-{_start_digest()}"
@@ -134,13 +134,14 @@ def _score(predictions: Sequence[Prediction]) -> Score:
 
 def _start_digest() -> str:
     """Names the model that is adapted: the result of another one must not be taken for its own."""
-    return sha256(find_trained(DEFAULT))[:8]
+    return sha256(find_trained(QUICK))[:8]
 
 
 def _adapt(folder: Path, epochs: int, listener: Listener | None) -> Trained:
-    """Fine-tune the last block of the packaged model on training renderings; an earlier result is taken again."""
-    backbone = Card.read(find_trained(DEFAULT)).design.backbone
-    config = Config().updated({**ADAPTATION, "start": DEFAULT, "backbone": backbone, "epochs": epochs})
+    """Fine-tune the last block of the quick packaged model on training renderings; an earlier result is taken again."""
+    design = Card.read(find_trained(QUICK)).design
+    kind = {"backbone": design.backbone, "head": design.head}
+    config = Config().updated({**ADAPTATION, **kind, "start": QUICK, "epochs": epochs})
     Trainer(config, folder, resume=True, listener=listener).run()
     return Trained.open(folder)
 
@@ -171,7 +172,7 @@ def _comparison(results: dict[str, Score]) -> Section:
         values = [f"{result.per_image[alpha]:.1f}" for alpha in alphas]
         rows.append([f"{name} adaptation", *values, f"{temperature.mean:.4f} ± {temperature.std:.4f}"])
     text = (
-        "The packaged model learned on photographs (PF-Pascal); these are rendered animals, vehicles, chairs and "
+        "The packaged ResNet-50 learned on photographs; these are rendered animals, vehicles, chairs and "
         f"faces. Test renderings, protocol {PROTOCOL}, per image. Adaptation trains the last block "
         "and the temperature module on other renderings."
     )

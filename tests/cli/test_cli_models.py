@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from simsc.cli.models import app
 from simsc.errors import ConfigError, WeightsError
-from simsc.models.card import DEFAULT, packaged_models
+from simsc.models.card import DEFAULT, QUICK, packaged_models
 from simsc.models.heads import HEADS
 from simsc.models.specs import find_backbone, list_backbones
 from simsc.models.weights import weights_path
@@ -52,10 +52,11 @@ def test_packaged_models_are_listed_and_described(monkeypatch: pytest.MonkeyPatc
     assert DEFAULT in run(app, ["list"]).output
     filtered = run(app, ["list", "simsc*"]).output
     assert DEFAULT in filtered
-    assert "dino" not in filtered
+    assert QUICK in filtered
+    assert "ibot" not in filtered
     assert json.loads(run(app, ["list", "--json"]).output)[0]["name"] == DEFAULT
     facts = json.loads(run(app, ["info", DEFAULT, "--json"]).output)
-    assert (facts["temperature"], facts["image_size"], facts["training"]["data"]) == ("mlp", 256, "pfpascal")
+    assert (facts["temperature"], facts["image_size"], facts["training"]["data"]) == ("mlp", 308, "pfpascal,spair,voc")
     assert "pfpascal" in run(app, ["info", DEFAULT]).output
     assert "--heads needs a backbone" in str(run(app, ["info", DEFAULT, "--heads"]).exception)
 

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from simsc.cli import app
 from simsc.errors import ConfigError, WeightsError
 from simsc.models import card, trained
-from simsc.models.card import DEFAULT, Best, Card, find_model, packaged_models
+from simsc.models.card import DEFAULT, QUICK, Best, Card, find_model, packaged_models
 from simsc.models.trained import Trained, average, build_model, fingerprint
 
 CONFIG = {
@@ -185,8 +185,9 @@ def test_a_path_may_hold_the_mark_of_a_head(model_file: Path, tmp_path: Path) ->
 
 
 @pytest.mark.skipif(DEFAULT not in packaged_models(), reason="the packaged model is not in this installation")
-def test_the_packaged_model_opens() -> None:
-    assert Trained.open().network.backbone.stride == 16
+def test_the_packaged_models_open() -> None:
+    assert Trained.open().network.backbone.spec.name == "vit_small_patch14.dinov2"
+    assert Trained.open(QUICK).network.backbone.stride == 16
 
 
 # Beginnings

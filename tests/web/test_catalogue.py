@@ -7,6 +7,7 @@ from typer.testing import CliRunner
 
 from simsc.cli import app
 from simsc.errors import ConfigError
+from simsc.models.card import DEFAULT
 from simsc.web.catalogue import describe, label, offered_models
 
 
@@ -32,11 +33,11 @@ def test_without_any_model_the_user_is_told_what_to_do(monkeypatch) -> None:
 
 
 def test_the_packaged_default_comes_first(monkeypatch, tmp_path) -> None:
-    for name in ("another", "simsc-resnet50"):
+    for name in ("another", DEFAULT):
         (tmp_path / f"{name}.safetensors").touch()
     monkeypatch.setattr("simsc.models.card.packaged_folder", lambda: tmp_path)
     monkeypatch.setattr("simsc.web.catalogue.find_weights", lambda spec: None)
-    assert list(offered_models()) == ["simsc-resnet50", "another"]
+    assert list(offered_models()) == [DEFAULT, "another"]
 
 
 def test_backbones_are_told_from_trained_models(tmp_path) -> None:

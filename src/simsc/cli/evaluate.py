@@ -13,6 +13,7 @@ import typer
 from simsc.cli.application import command
 from simsc.cli.options import MIRROR_HELP
 from simsc.matching import LOCALIZERS
+from simsc.models.card import DEFAULT
 
 _MODEL_HELP = "Packaged model, model file, run folder, or backbone to use as it is, also with a head: resnet50+hpf."
 _PROTOCOL_HELP = "paper-256, square-256, original, cats-256, geoaware, dift; @SIDE sets the size; default: the model's."
@@ -25,7 +26,7 @@ _BETA_HELP = "Evaluation temperature on top of the model's; default: the one it 
     "simsc evaluate --data scenes --limit 5 --protocol original --localizer argmax",
 )
 def evaluate(
-    model: str = typer.Option("simsc-resnet50", help=_MODEL_HELP),
+    model: str = typer.Option(DEFAULT, help=_MODEL_HELP),
     data: str = typer.Option("pfpascal", help="Data set."),
     root: Path | None = typer.Option(None, help="Folder of the data set."),
     split: str = typer.Option("test", help="Split of the data set."),
@@ -126,7 +127,7 @@ def _progress(shown: bool) -> Iterator[Callable[[int, int], None] | None]:
 
 @command("simsc calibrate --data scenes --split val --pairs 40 --out calibrated.safetensors")
 def calibrate(
-    model: str = typer.Option("simsc-resnet50", help=_MODEL_HELP),
+    model: str = typer.Option(DEFAULT, help=_MODEL_HELP),
     data: str = typer.Option("spair,voc", help="Data sets with key-points, with commas between them."),
     root: Path | None = typer.Option(None, help="Folder of the data set, if there is one only."),
     split: str = typer.Option("val", help="Split to fit on: never one that the model was trained or is tested on."),

@@ -15,7 +15,9 @@ from simsc.reading import is_file, parse_json
 if TYPE_CHECKING:
     from simsc.models.model import SimSC
 
-DEFAULT = "simsc-resnet50"
+DEFAULT = "simsc-vits"
+QUICK = "simsc-resnet50"
+"""The packaged model for machines and tasks where speed counts more."""
 HEAD_MARK = "+"
 """Stands between a backbone and its head: ``resnet50+hpf``."""
 
