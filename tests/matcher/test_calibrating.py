@@ -103,7 +103,7 @@ def test_pairs_are_drawn_by_the_seed_with_a_share_of_foreign_ones(objects) -> No
 
 
 def test_a_matcher_reports_what_its_calibration_says(color_model, mosaic) -> None:
-    always = Calibration((0.0,) * 8, (1.0,) * 8, (2.0, *(0.0,) * 44), (-2.0, *(0.0,) * 44), 0.95, 0.5)
+    always = Calibration((0.0,) * 5, (1.0,) * 5, (2.0, *(0.0,) * 20), (-2.0, *(0.0,) * 20), 0.95, 0.5)
     trained = Trained.of(color_model).described(calibration=always)
     image = mosaic(6, 6)
     result = Matcher(trained, size=96, device="cpu").match(image, image, [(8, 8), (40, 40)])

@@ -5,8 +5,7 @@ import math
 import pytest
 import torch
 
-from simsc.matching.features import Features
-from simsc.matching.signals import NEAR, SIGNALS, cycle_signal, kinship, map_signals
+from simsc.matching.signals import NEAR, SIGNALS, cycle_signal, map_signals
 
 NAMES = {name: place for place, name in enumerate(SIGNALS)}
 
@@ -64,11 +63,3 @@ def test_a_closed_cycle_counts_most_and_a_wide_one_little() -> None:
     assert (signal.diff() < 0).all()
     assert torch.isfinite(signal).all()
     torch.testing.assert_close(cycle_signal(errors / 3, side=100.0), signal)
-
-
-def test_kinship_is_the_cosine_of_mean_features() -> None:
-    maps = torch.rand(2, 3, 4, 5)
-    image, other = (Features(one, torch.ones(2, 1, 1), (32, 32)) for one in (maps, maps.flip(0)))
-    torch.testing.assert_close(kinship(image, image), torch.ones(2))
-    expected = torch.nn.functional.cosine_similarity(maps[0].mean((1, 2)), maps[1].mean((1, 2)), dim=0)
-    torch.testing.assert_close(kinship(image, other), expected.expand(2))

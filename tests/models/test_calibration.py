@@ -29,9 +29,9 @@ def test_probabilities_are_logistic_in_the_standardised_signals() -> None:
     np.testing.assert_allclose(present, 1 / (1 + np.exp([-2.0, 0.0])))
 
 
-def test_a_sure_match_is_never_called_none() -> None:
-    status = small().status(np.array([0.8, 0.5, 0.5, 0.8]), np.array([0.9, 0.9, 0.1, 0.1]))
-    assert status.tolist() == ["sure", "unsure", "none", "sure"]
+def test_a_sure_match_is_never_called_none_and_a_hopeless_one_always() -> None:
+    status = small().status(np.array([0.8, 0.5, 0.5, 0.8, 0.09]), np.array([0.9, 0.9, 0.1, 0.1, 0.9]))
+    assert status.tolist() == ["sure", "unsure", "none", "sure", "none"]
 
 
 def test_far_signals_stay_finite_and_bounded() -> None:

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from simsc.coordinates import cell_grid
-from simsc.matching.features import Features, at_least_float
+from simsc.matching.features import at_least_float
 
-SIGNALS = ("mass", "margin", "sharpness", "similarity", "back mass", "back margin", "cycle", "kinship")
-"""Names of the signals, in their order: of the score map, of the way back, of the cycle, of the images as a whole."""
+SIGNALS = ("mass", "margin", "sharpness", "similarity", "cycle")
+"""Names of the signals, in their order; the last one needs the way back and is :func:`cycle_signal`."""
 
 NEAR = 0.07
 """Radius around a match, as a share of the map's larger side, within which probability supports it."""
@@ -55,12 +55,6 @@ def map_signals(scores: Tensor, found: Tensor, temperature: float | Tensor) -> T
     entropy = -(probability * log_probability).sum(dim=2) / math.log(max(height * width, 2))
     best = logits.amax(dim=2) * torch.as_tensor(temperature, dtype=logits.dtype, device=logits.device).reshape(-1, 1)
     return torch.stack([torch.logit(mass), margin, 1 - entropy, best.clamp(-1, 1)], dim=-1)
-
-
-def kinship(source: Features, target: Features) -> Tensor:
-    """Cosine similarity ``(B,)`` of the images' mean features: whether they show the same kind of thing at all."""
-    means = (at_least_float(image.maps).mean(dim=(2, 3)) for image in (source, target))
-    return torch.cosine_similarity(*means, dim=1)
 
 
 def cycle_signal(error: Tensor, side: float) -> Tensor:

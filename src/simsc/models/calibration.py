@@ -17,6 +17,8 @@ from simsc.errors import WeightsError
 
 Status = Literal["sure", "unsure", "none"]
 STATUSES: tuple[Status, ...] = ("sure", "unsure", "none")
+HOPELESS = 0.1
+"""Confidence below which a match counts as none, whatever else speaks for a counterpart."""
 _CLIP = 4.0  # signals further out than this many deviations say no more than that they are far out
 
 
@@ -49,7 +51,7 @@ class Calibration:
     def status(self, right: np.ndarray, present: np.ndarray) -> np.ndarray:
         """``sure``, ``unsure`` or ``none`` for each point, from its two probabilities."""
         named = np.where(right >= self.sure, "sure", "unsure")
-        return np.where((present < self.none) & (right < self.sure), "none", named)
+        return np.where((right < HOPELESS) | ((present < self.none) & (right < self.sure)), "none", named)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
