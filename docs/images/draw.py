@@ -1,4 +1,4 @@
-"""Draw the pictures of this folder: two procedural scenes matched and warped by the packaged model.
+"""Draw pictures of this folder: two procedural scenes matched by a model, and one query at three temperatures.
 
 Run from the project's folder: ``python docs/images/draw.py``; a model's name or path may be given.
 """
@@ -15,7 +15,7 @@ from simsc.coordinates import resize_points
 from simsc.images import resize_image
 from simsc.matching.scores import query_scores
 from simsc.models.trained import Trained
-from simsc.pictures import draw_flow, draw_matches, draw_temperature_comparison, save_picture
+from simsc.pictures import draw_matches, draw_temperature_comparison, save_picture
 from simsc.scenes import render_scene
 
 FOLDER = Path(__file__).parent
@@ -38,11 +38,6 @@ def main(model: str | None) -> None:
     betas = [1.0, 0.1, round(found.temperature, 3)]
     comparison = draw_temperature_comparison(source.image, target.image, queries[0], cosine, betas, truth=truth[0])
     save_picture(comparison, FOLDER / "temperature.png")
-
-    flow = matcher.dense(source.image, target.image, density=2, smooth=1.5)
-    panels = ("source", "target", "warped", "flow", "confidence")
-    picture = draw_flow(source.image, target.image, flow.points, confidence=flow.confidence, panels=panels, columns=5)
-    save_picture(picture, FOLDER / "flow.png")
 
 
 @torch.no_grad()

@@ -1,4 +1,4 @@
-"""Draw the first picture: points of one photograph found in others by the packaged model.
+"""Draw the first pictures: points of one photograph found in others, and one warped onto another.
 
 Run from the project's folder: ``python docs/images/photos.py``; a model's name or path may be given. A match within a
 tenth of the animal's larger side of the hand-placed point is a disc; another one is a cross, with a line to the truth.
@@ -17,7 +17,7 @@ import simsc
 from simsc.data.records import Annotated
 from simsc.data.sources import load_objects
 from simsc.images import read_image
-from simsc.pictures import save_picture
+from simsc.pictures import draw_flow, save_picture
 
 FOLDER = Path(__file__).parent
 PHOTOS = FOLDER.parents[1] / "examples" / "photos"
@@ -26,6 +26,7 @@ POINTS = (
     *("nose", "eye", "ear", "withers", "back", "tail_root", "belly"),
     *("near_front_knee", "near_front_hoof", "near_hind_hock", "near_hind_hoof"),
 )
+WARPED = ("zebra", "donkey")
 HEIGHT, GAP = 300, 10
 
 
@@ -47,6 +48,14 @@ def main(model: str | None) -> None:
         panels.append(_panel(target, known, found, good))
     print(f"{right} of {total} matches are right")
     save_picture(_row(panels), FOLDER / "photos.png")
+    _draw_flow(matcher, *(read_image(PHOTOS / f"{name}.jpg") for name in WARPED))
+
+
+def _draw_flow(matcher: simsc.Matcher, source: np.ndarray, target: np.ndarray) -> None:
+    flow = matcher.dense(source, target, smooth=1.5)
+    panels = ("source", "target", "warped", "flow", "confidence")
+    picture = draw_flow(source, target, flow.points, confidence=flow.confidence, panels=panels, columns=5)
+    save_picture(picture, FOLDER / "flow.png")
 
 
 def _panel(one: Annotated, places: list[int], points: np.ndarray, good: np.ndarray) -> Image.Image:
