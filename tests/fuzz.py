@@ -530,7 +530,8 @@ def serve(folder: Path) -> None:
         each = each if isinstance(each, dict) else {}
         body = each.get("body")
         content = body if isinstance(body, bytes) else json.dumps(body).replace('"@"', json.dumps(good)).encode()
-        headers = {str(k): str(v) for k, v in (each.get("headers") or {}).items()} if each.get("headers") else {}
+        headers = each.get("headers")
+        headers = {str(name): str(value) for name, value in headers.items()} if isinstance(headers, dict) else {}
         with contextlib.suppress(_UNSENDABLE):
             path = "/" + str(each.get("path", "")).lstrip("/")
             answers.append(client.request(str(each.get("method", "GET")), path, content=content, headers=headers))

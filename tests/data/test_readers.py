@@ -339,3 +339,10 @@ def test_spair_stays_below_its_root(spair: Path, line: str) -> None:
     (spair / "Layout/large/test.txt").write_text(line + "\n")
     with pytest.raises(DataError, match="not of the form"):
         load_pairs("spair", spair)
+
+
+def test_spair_images_have_a_size(spair: Path) -> None:
+    path = spair / "ImageAnnotation/cat/a.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "image_width": 0}))
+    with pytest.raises(DataError, match="must be above 0"):
+        load_pairs("spair", spair)

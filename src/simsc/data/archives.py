@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import lzma
 import shutil
+import struct
 import tarfile
 import tempfile
 import zipfile
@@ -28,10 +31,23 @@ def extract(archive: Path, folder: Path) -> int:
         try:
             with _opened(archive) as opened:
                 count = opened.extract_to(Path(temporary))
-        except (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, NotImplementedError) as error:
-            raise DataError(f"{archive}: the archive is damaged ({error}); delete it and download again") from None
+        except OSError as error:
+            if error.errno not in _DAMAGE:
+                raise  # the disk is full, say: not the archive's fault
+            raise _damaged(archive, error) from None
+        except (*_FORMATS, EOFError, zlib.error, lzma.LZMAError, ArithmeticError, ValueError, RuntimeError) as error:
+            raise _damaged(archive, error) from None
         _move_into(Path(temporary), folder)
     return count
+
+
+_FORMATS = (tarfile.TarError, zipfile.BadZipFile, struct.error, NotImplementedError)
+_DAMAGE = (None, errno.EINVAL, errno.ENAMETOOLONG, errno.EISDIR, errno.ENOTDIR, errno.EEXIST)
+"""What the system says when an archive states places that are none, or members with impossible names."""
+
+
+def _damaged(archive: Path, error: Exception) -> DataError:
+    return DataError(f"{archive}: the archive is damaged ({str(error)[:200]}); delete it and download again")
 
 
 def safe_path(name: str, archive: Path) -> Path | None:

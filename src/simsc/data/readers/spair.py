@@ -136,6 +136,10 @@ class _Reader:
             path = self.root / "ImageAnnotation" / category / f"{name}.json"
             content = read_json(path)
             size = (typed_field(content, "image_height", int, path), typed_field(content, "image_width", int, path))
+            if min(size) < 1:
+                raise DataError(
+                    f"{path}: 'image_height' and 'image_width' must be above 0, got {size[0]} and {size[1]}"
+                )
             points, present = _points_by_id(typed_field(content, "kps", dict, path), path)
             inside(points[present], size, f"{path}: kps")
             box = finite_box(content.get("bndbox"), f"{path}: bndbox")
