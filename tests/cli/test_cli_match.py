@@ -11,6 +11,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from simsc.cli import app
+from simsc.cli.views import status_text
 from simsc.errors import ConfigError, DataError
 from simsc.models.trained import Trained
 
@@ -87,3 +88,20 @@ def test_warp_writes_an_image_of_the_targets_size(images, tmp_path, mosaic):
     warped = np.asarray(Image.open(tmp_path / "w.png"))
     np.testing.assert_array_equal(warped[8:-8, 8:-8], mosaic()[:, ::-1][8:-8, 8:-8])
     assert (tmp_path / "s.png").exists()
+
+
+def test_the_mirror_is_asked_for_and_said(images):
+    result = run("match", *images, "--points", "7.5,7.5", "--mirror", "yes", "--json")
+    assert json.loads(result.stdout)["mirrored"] is True
+    assert "mirror image" in run("match", *images, "--points", "7.5,7.5", "--mirror", "yes").stdout
+    assert "mirror image" not in run("match", *images, "--points", "7.5,7.5", "--mirror", "auto").stdout
+    refused = run("match", *images, "--points", "7.5,7.5", "--mirror", "perhaps")
+    assert isinstance(refused.exception, ConfigError)
+
+
+def test_the_table_says_the_status_by_word_sign_and_colour(images):
+    table = run("match", *images, "--points", "7.5,7.5").stdout
+    assert "○ unsure" in table
+    assert "× none" in run("match", *images, "--points", "7.5,7.5", "--min-confidence", 1.1).stdout  # noqa: RUF001
+    looks = [status_text(status) for status in ("sure", "unsure", "none")]
+    assert len({text.style for text in looks}) == len({text.plain[0] for text in looks}) == 3

@@ -248,3 +248,39 @@ def test_a_damaged_entry_of_the_cache_is_computed_again(tmp_path: Path, damage: 
     assert not file.exists()
     cache.put(ref, (torch.ones(8),))
     assert cache.get([ref])[0].tolist() == [[1.0] * 8]
+
+
+def _opposite_pair() -> tuple[Pair, np.ndarray]:
+    """An image of cells whose halves differ, and the same in a mirror."""
+    pixels = np.random.default_rng(3).integers(0, 256, (16, 32, 3), dtype=np.uint8).repeat(16, axis=0).repeat(8, axis=1)
+    points = np.array([[7.5, 7.5], [39.5, 23.5], [247.5, 135.5]])
+    source = ImageRef("s", (256, 256), render=lambda: pixels)
+    target = ImageRef("t", (256, 256), render=lambda: np.ascontiguousarray(pixels[:, ::-1]))
+    opposite = points * [-1, 1] + [255, 0]
+    return Pair("opposite", "cell", source, target, points, opposite), opposite
+
+
+@pytest.mark.parametrize("flip", [False, True])
+def test_opposite_views_are_matched_in_a_mirror(sided_model: SimSC, flip: bool, tmp_path: Path) -> None:
+    pair, opposite = _opposite_pair()
+    same = replace(pair, name="same", target=pair.source, target_points=pair.source_points)
+    plain, automatic, always = (
+        predicted(sided_model, [pair, same], "paper-256", mirror=mirror, flip=flip, localizer="argmax")
+        for mirror in ("no", "auto", "yes")
+    )
+    assert [[each.mirrored for each in found] for found in (plain, automatic, always)] == [
+        [False, False],
+        [True, False],
+        [True, True],
+    ]
+    np.testing.assert_allclose(automatic[0].predicted, opposite, atol=1e-3)
+    np.testing.assert_allclose(automatic[1].predicted, same.target_points, atol=1e-3)
+    np.testing.assert_array_equal(automatic[0].source_points, pair.source_points)
+    assert np.abs(plain[0].predicted - opposite).max() > 16
+    write_predictions(tmp_path / "found.jsonl", automatic)
+    assert [each.mirrored for each in read_predictions(tmp_path / "found.jsonl")] == [True, False]
+
+
+def test_a_misspelt_mirror_is_refused(model: SimSC) -> None:
+    with pytest.raises(ConfigError, match=r"mirror.*auto"):
+        Evaluator(ImageEncoder(model, find_protocol("paper-256@64")), mirror="perhaps")

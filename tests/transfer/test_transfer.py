@@ -295,3 +295,19 @@ def test_outputs_that_cannot_be_are_refused_before_the_work(matcher, scene):
     for out, form, words in (("folder", "coco", "is a folder"), ("file", "labelme", "is a file")):
         with pytest.raises(ConfigError, match=words):
             transfer(matcher, scene / "source.png", scene / "source.json", [scene / "photos"], scene / out, form=form)
+
+
+def test_labels_say_where_a_mirror_image_was_used(sided_model, tmp_path):
+    pixels = np.random.default_rng(3).integers(0, 256, (16, 32, 3), dtype=np.uint8).repeat(16, axis=0).repeat(8, axis=1)
+    Image.fromarray(pixels).save(tmp_path / "source.png")
+    (tmp_path / "source.json").write_text(json.dumps({"keypoints": KEYPOINTS, "box": BOX}))
+    (tmp_path / "photos").mkdir()
+    Image.fromarray(np.ascontiguousarray(pixels[:, ::-1])).save(tmp_path / "photos" / "a.png")
+    Image.fromarray(pixels).save(tmp_path / "photos" / "b.png")
+    run(Matcher(sided_model, device="cpu"), tmp_path, mirror="auto")
+    opposite, same = json.loads((tmp_path / "out").read_text())["annotations"]
+    points = np.array(opposite["keypoints"]).reshape(2, 3)[:, :2]
+    np.testing.assert_allclose(points, [(255 - x, y) for x, y in KEYPOINTS.values()], atol=0.1)
+    np.testing.assert_allclose(opposite["bbox"], [256 - 176, 80, 80, 64], atol=8)
+    assert opposite["mirrored"] == ["nose", "ear"]
+    assert "mirrored" not in same

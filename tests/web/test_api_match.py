@@ -222,3 +222,33 @@ def test_samples_are_pairs_with_known_points(client) -> None:
     thumbnail = Image.open(io.BytesIO(client.get("/api/samples/chair/target").content))
     assert max(thumbnail.size) == 128
     assert client.post("/api/samples/unicorn").json()["code"] == "not-found"
+
+
+def test_the_mirror_image_is_encoded_once_more_and_said(client, send, image_file, small_matcher, monkeypatch) -> None:
+    seen = []
+    encode = Matcher.encode
+
+    def counted(self: Matcher, image, **options):
+        if isinstance(image, np.ndarray):
+            seen.append(1)
+        return encode(self, image, **options)
+
+    monkeypatch.setattr(Matcher, "encode", counted)
+    source, target = send(0), send(1)
+    plain, mirrored, again = (ask(client, source, target, POINTS, mirror=m) for m in ("no", "yes", "auto"))
+    assert len(seen) == 3  # two images and one mirror image
+    assert (plain["mirrored"], mirrored["mirrored"]) == (False, True)
+    expected = small_matcher("resnet50.v1_in1k").match(image_file(0), image_file(1), POINTS, mirror="yes")
+    np.testing.assert_allclose([match["target"] for match in mirrored["matches"]], expected.points, atol=2e-3)
+    assert again["matches"] in (plain["matches"], mirrored["matches"])
+    request = {"source": source, "target": target, "points": POINTS, "mirror": "yes"}
+    assert client.post("/api/export/coco", json=request).json()["annotations"][1]["mirrored"] is True
+    pair = {key: request[key] for key in ("source", "target", "mirror")}
+    assert client.post("/api/warp", json=pair).status_code == 200
+    assert client.post("/api/match", json={**request, "mirror": "perhaps"}).status_code == 422
+
+
+def test_every_match_has_a_status(client, send) -> None:
+    answer = ask(client, send(0), send(1), POINTS)
+    assert answer["calibrated"] is False
+    assert {match["status"] for match in answer["matches"]} == {"unsure"}

@@ -312,3 +312,48 @@ def test_everything_that_acts_has_a_name(page: Any) -> None:
     page.goto(page.url.rstrip("/") + "/docs")
     page.wait_for_selector("article")
     assert "/api/match" in page.locator("#paths").inner_text()
+
+
+def test_verdicts_have_colours_shapes_and_words(page: Any) -> None:
+    """The answers of a calibrated model: sure is green and full, unsure amber and hollow, none grey and crossed."""
+    verdicts = iter(["sure", "unsure", "none"])
+
+    def calibrated(route: Any) -> None:
+        answer = route.fetch()
+        content = answer.json()
+        content["calibrated"], content["mirrored"] = True, True
+        for match in content["matches"]:
+            match["status"] = next(verdicts)
+        route.fulfill(response=answer, json=content)
+
+    page.route("**/api/match", calibrated)
+    take_sample(page)
+    for index in range(3):
+        click_source(page, 0.3 + 0.15 * index, 0.5)
+    sync_api.expect(page.locator("#target-stage .point.none")).to_have_count(1)
+    colors = {"sure": "#009E73", "unsure": "#E69F00", "none": "#767676"}
+    for side in ("source", "target"):
+        for verdict, color in colors.items():
+            marker = page.locator(f"#{side}-stage .point.{verdict}")
+            found = marker.evaluate("element => getComputedStyle(element).getPropertyValue('--color').trim()")
+            assert found.upper() == color.upper()
+    hollow = page.locator("#target-stage .point.unsure").evaluate(
+        "element => getComputedStyle(element).backgroundColor"
+    )
+    full = page.locator("#target-stage .point.sure").evaluate("element => getComputedStyle(element).backgroundColor")
+    assert "rgba" in hollow
+    assert full == "rgb(0, 158, 115)"
+    assert [row[3].split()[-1] for row in rows(page)] == ["sure", "unsure", "none"]
+    assert page.locator("#mirrored").is_visible()
+    if folder := os.environ.get("SIMSC_SHOTS"):
+        page.screenshot(path=f"{folder}/verdicts.png", full_page=True)
+
+
+def test_the_mirror_is_sent_where_it_is_chosen(page: Any) -> None:
+    take_sample(page)
+    click_source(page, 0.5, 0.5)
+    assert page.locator("#mirrored").is_hidden()
+    with page.expect_request("**/api/match") as asked:
+        page.select_option("#mirror", "yes")
+    assert asked.value.post_data_json["mirror"] == "yes"
+    sync_api.expect(page.locator("#mirrored")).to_be_visible(timeout=PATIENCE)

@@ -20,7 +20,7 @@ MIRRORS: tuple[Mirror, ...] = get_args(Mirror)
 
 CELLS = 24
 """Finer maps are averaged to at most so many cells a side: the whole object counts here, not its last pixel."""
-ADVANTAGE = 1.0
+ADVANTAGE = 1.2
 """How many times more evidence the mirror image must have; chosen on validation pairs, see ``docs/matching.md``."""
 
 

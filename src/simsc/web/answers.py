@@ -36,6 +36,8 @@ def match_response(answer: Answer, query: Query) -> MatchResponse:
         temperature=result.temperature,
         model_temperature=answer.model_temperature,
         learned=answer.learned,
+        calibrated=answer.calibrated,
+        mirrored=result.mirrored,
         source=_extent(result.source_size),
         target=_extent(result.target_size),
         cells=_extent(answer.cells),
@@ -51,6 +53,7 @@ def _point_match(answer: Answer, index: int) -> PointMatch:
         source=_point(result.source_points[index]),
         target=_point(result.points[index]),
         confidence=round(float(result.confidence[index]), 6),
+        status=str(result.status[index]),  # type: ignore[arg-type]
         cycle_error=round(float(result.cycle_error[index]), 3),
         scores=scores,
     )
@@ -69,12 +72,13 @@ def to_coco(answer: MatchResponse, source: StoredImage, target: StoredImage) -> 
     names = [str(number) for number in range(1, len(answer.matches) + 1)]
     places = ([match.source for match in answer.matches], [match.target for match in answer.matches])
     scores = [match.confidence for match in answer.matches]
+    said = {"keypoint_scores": scores, "keypoint_status": [match.status for match in answer.matches]}
     return {
         "info": {"description": f"points matched by simsc, model {answer.model}, {answer.localizer}"},
         "images": [_coco_image(number, image) for number, image in enumerate((source, target), start=1)],
         "categories": [{"id": 1, "name": "object", "keypoints": names, "skeleton": []}],
         "annotations": [
-            _coco_annotation(number, points, scores if number == 2 else None)
+            _coco_annotation(number, points, {**said, "mirrored": answer.mirrored} if number == 2 else {})
             for number, points in enumerate(places, start=1)
         ],
     }
@@ -86,7 +90,8 @@ def to_picture(answer: MatchResponse, source: StoredImage, target: StoredImage) 
 
     starts = np.array([match.source for match in answer.matches])
     ends = np.array([match.target for match in answer.matches])
-    return png(draw_matches(source.pixels, target.pixels, starts, ends, height=480))
+    status = np.array([match.status for match in answer.matches]) if answer.calibrated else None
+    return png(draw_matches(source.pixels, target.pixels, starts, ends, status=status, height=480))
 
 
 def warp_picture(flow: DenseFlow, source: np.ndarray, consistent: bool) -> bytes:
@@ -139,11 +144,11 @@ def _coco_image(number: int, image: StoredImage) -> dict[str, Any]:
     return {"id": number, "file_name": image.name, "width": width, "height": height}
 
 
-def _coco_annotation(number: int, points: list[tuple[float, float]], scores: list[float] | None) -> dict[str, Any]:
+def _coco_annotation(number: int, points: list[tuple[float, float]], said: dict[str, Any]) -> dict[str, Any]:
     extent = np.array(points)
     low, high = extent.min(axis=0), extent.max(axis=0)
     box = [round(float(value), 3) for value in (*low, *(high - low))]
     flat = [value for x, y in points for value in (x, y, _VISIBLE)]
     annotation = {"id": number, "image_id": number, "category_id": 1, "iscrowd": 0, "bbox": box}
     annotation |= {"area": round(box[2] * box[3], 3), "keypoints": flat, "num_keypoints": len(points)}
-    return annotation if scores is None else {**annotation, "keypoint_scores": scores}
+    return {**annotation, **said}

@@ -12,6 +12,7 @@ import torch
 
 from simsc.coordinates import Size
 from simsc.matcher import DenseFlow, EncodedImage, Matcher, MatchResult
+from simsc.matching.mirror import Mirror
 from simsc.models.temperature import learns
 from simsc.web.schemas import NotFound
 from simsc.web.settings import Settings
@@ -23,11 +24,15 @@ Opener = Callable[[str], Matcher]
 
 @dataclass(frozen=True)
 class Query:
-    """How to match: a label of the catalogue; localiser and temperature are the model's own where None."""
+    """How to match: a label of the catalogue; localiser and temperature are the model's own where None.
+
+    ``mirror`` is that of :meth:`simsc.Matcher.match`.
+    """
 
     model: str
     localizer: str | None = None
     temperature: float | None = None
+    mirror: Mirror = "no"
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,7 @@ class Answer:
         localizer: that was used.
         model_temperature: the model's own effective temperature for the pair.
         learned: whether that was learned.
+        calibrated: whether confidence is a probability that the match is right.
         cells: ``(h, w)`` of the score maps.
         scores: ``(n, h, w)`` similarities before any temperature, if asked for.
     """
@@ -47,6 +53,7 @@ class Answer:
     localizer: str
     model_temperature: float
     learned: bool
+    calibrated: bool
     cells: Size
     scores: np.ndarray | None
 
@@ -69,40 +76,46 @@ class Engine:
         self, source: StoredImage, target: StoredImage, points: np.ndarray, query: Query, *, scores: bool = False
     ) -> Answer:
         """Where points ``(n, 2)`` of the source lie in the target."""
-        self._encode_first(source, target, query.model)
+        self._encode_first(source, target, query)
         with self.turns.turn(CLICK):
             matcher, first, second = self._prepare(source, target, query)
             localizer = query.localizer or matcher.localizer
             with _one_thread():
-                result = matcher.match(first, second, points, localizer=localizer, temperature=query.temperature)
+                result = matcher.match(
+                    first, second, points, localizer=localizer, temperature=query.temperature, mirror=query.mirror
+                )
                 similarities = _similarities(result) if scores else None
             return Answer(
                 result=result,
                 localizer=localizer,
                 model_temperature=matcher.temperature(first, second),
                 learned=learns(matcher.model.temperature_name),
+                calibrated=matcher.trained.calibration is not None,
                 cells=second.features.map_size,
                 scores=similarities,
             )
 
     def dense(self, source: StoredImage, target: StoredImage, query: Query, sizes: tuple[Size, Size]) -> DenseFlow:
         """The dense match, in pixels of the two images as if they had ``sizes``."""
-        self._encode_first(source, target, query.model)
+        self._encode_first(source, target, query)
         with self.turns.turn(DENSE):
             matcher, first, second = self._prepare(source, target, query)
             pair = (_resized(image, size) for image, size in zip((first, second), sizes, strict=True))
-            return matcher.dense(*pair, localizer=query.localizer, temperature=query.temperature)
+            return matcher.dense(*pair, localizer=query.localizer, temperature=query.temperature, mirror=query.mirror)
 
     def encode(self, image: StoredImage, model: str) -> None:
         """Run a model on an image now, so that the first question is answered at once."""
         with self.turns.turn(ENCODE):
             self._encoded(image, model)
 
-    def _encode_first(self, source: StoredImage, target: StoredImage, model: str) -> None:
+    def _encode_first(self, source: StoredImage, target: StoredImage, query: Query) -> None:
         """Encode what a pair lacks, each image in a turn of its own, so that short questions come in between."""
         for image in (source, target):
-            if model not in image.encodings:
-                self.encode(image, model)
+            if query.model not in image.encodings:
+                self.encode(image, query.model)
+        if query.mirror != "no" and source.encodings[query.model].flipped is None:
+            with self.turns.turn(ENCODE):
+                self._mirrored(source, query.model)
 
     def default_model(self) -> str:
         """Label of the model used when none is named."""
@@ -111,7 +124,8 @@ class Engine:
     def _prepare(
         self, source: StoredImage, target: StoredImage, query: Query
     ) -> tuple[Matcher, EncodedImage, EncodedImage]:
-        first, second = self._encoded(source, query.model), self._encoded(target, query.model)
+        encode = self._encoded if query.mirror == "no" else self._mirrored
+        first, second = encode(source, query.model), self._encoded(target, query.model)
         return self._matcher(query.model), first, second
 
     def _encoded(self, image: StoredImage, model: str) -> EncodedImage:
@@ -121,6 +135,15 @@ class Engine:
             image.encodings[model] = self._matcher(model).encode(image.pixels)
             self.store.trim()
         return image.encodings[model]
+
+    def _mirrored(self, image: StoredImage, model: str) -> EncodedImage:
+        """As :meth:`_encoded`, with the mirror image, which is added where it is missing."""
+        encoded = self._encoded(image, model)
+        if encoded.flipped is None:
+            other = self._matcher(model).encode(np.ascontiguousarray(image.pixels[:, ::-1]))
+            encoded = image.encodings[model] = replace(encoded, flipped=other.features)
+            self.store.trim()
+        return encoded
 
     def _matcher(self, model: str) -> Matcher:
         if model not in self._matchers:

@@ -161,12 +161,13 @@ def match_images(
     model: Annotated[str | None, Form(description="A label of `/api/models`.")] = None,
     localizer: Annotated[schemas.LocalizerName | None, Form()] = None,
     temperature: Annotated[schemas.Temperature | None, Form()] = None,
+    mirror: Annotated[schemas.MirrorChoice, Form()] = "no",
 ) -> schemas.MatchResponse:
     """Match two files in one request; nothing is kept."""
     if not 0 < len(points) <= schemas.MAX_POINTS:
         raise WebError(f"points: expected 1 to {schemas.MAX_POINTS} of them, got {len(points)}")
     pair = StoredImage("", "source", _pixels(server, source)), StoredImage("", "target", _pixels(server, target))
-    query = Query(model or server.engine.default_model(), localizer, temperature)
+    query = Query(model or server.engine.default_model(), localizer, temperature, mirror)
     return _match(server, pair, points, query)
 
 
@@ -201,7 +202,8 @@ def _pixels(server: Service, file: UploadFile) -> np.ndarray:
 
 
 def _query(server: Service, request: schemas.PairRequest) -> Query:
-    return Query(request.model or server.engine.default_model(), request.localizer, request.temperature)
+    label = request.model or server.engine.default_model()
+    return Query(label, request.localizer, request.temperature, request.mirror)
 
 
 def _match(

@@ -8,6 +8,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat
 
 from simsc.errors import SimscError, unknown_name
 from simsc.matching import LOCALIZERS
+from simsc.matching.mirror import Mirror
 
 MAX_POINTS = 500
 MAX_SCORED_POINTS = 64
@@ -27,6 +28,14 @@ Temperature = Annotated[
     float,
     Field(ge=1e-4, le=100, allow_inf_nan=False, description="Effective temperature; leave out for the model's own."),
 ]
+MirrorChoice = Annotated[
+    Mirror,
+    Field(
+        description="Match the mirror image of the source, or with `auto` whichever suits the target better; "
+        "left parts are then found at right ones."
+    ),
+]
+Status = Literal["sure", "unsure", "none"]
 ExportFormat = Literal["json", "coco", "png"]
 
 
@@ -46,6 +55,7 @@ class PairRequest(Request):
         None, description="How a score map becomes one point; leave out for the model's own."
     )
     temperature: Temperature | None = None
+    mirror: MirrorChoice = "no"
 
 
 class MatchRequest(PairRequest):
@@ -84,7 +94,10 @@ class PointMatch(BaseModel):
 
     source: Point
     target: Point
-    confidence: float = Field(description="Probability of the most likely cell, 0 to 1.")
+    confidence: float = Field(
+        description="Probability that the match is right, if the model is calibrated; else that of the likeliest cell."
+    )
+    status: Status = Field(description="`none`: the point has no counterpart; a model without calibration is unsure.")
     cycle_error: float = Field(description="Pixels of the source between the point and where its match leads back to.")
     scores: list[list[float]] | None = Field(
         None,
@@ -101,6 +114,8 @@ class MatchResponse(BaseModel):
     temperature: float = Field(description="Effective temperature that was used.")
     model_temperature: float = Field(description="The model's own effective temperature for this pair.")
     learned: bool = Field(description="Whether the model learned its temperature; otherwise it is a constant.")
+    calibrated: bool = Field(description="Whether confidence is the probability that a match is right.")
+    mirrored: bool = Field(description="Whether the mirror image of the source was matched.")
     source: Extent
     target: Extent
     cells: Extent = Field(description="Size of the score maps.")

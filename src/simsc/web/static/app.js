@@ -28,6 +28,7 @@ function watchSettings() {
   byId("temperature").addEventListener("change", () => announce(`Temperature ${readable(temperature())}`));
   byId("learned").addEventListener("click", () => chooseTemperature(null));
   byId("localizer").addEventListener("change", () => chooseTemperature(state.chosenTemperature));
+  byId("mirror").addEventListener("change", () => chooseTemperature(state.chosenTemperature));
   byId("model").addEventListener("change", switchModel);
   byId("opacity").addEventListener("input", render);
   byId("consistent").addEventListener("change", refreshWarp);

@@ -56,28 +56,29 @@ export function showDistribution(point, probabilities) {
 }
 
 /** One row per point. */
-export function showTable(points, selected) {
+export function showTable(points, selected, calibrated) {
   byId("no-points").hidden = points.length > 0;
   byId("points").hidden = points.length === 0;
   const body = byId("points").querySelector("tbody");
-  body.replaceChildren(...points.map((point) => row(point, point.key === selected)));
+  body.replaceChildren(...points.map((point) => row(point, point.key === selected, calibrated)));
 }
 
-function row(point, selected) {
+function row(point, selected, calibrated) {
   const line = document.createElement("tr");
   line.classList.toggle("selected", selected);
   line.dataset.key = point.key;
   const swatch = document.createElement("span");
   swatch.className = "swatch";
   swatch.textContent = point.number;
-  paint(swatch, point.number);
   const match = point.match;
+  const verdict = calibrated ? (match?.status ?? null) : null;
+  paint(swatch, point.number, verdict);
   const remove = document.createElement("button");
   remove.type = "button";
   remove.className = "quiet";
   remove.textContent = "×";
   remove.setAttribute("aria-label", `Remove point ${point.number}`);
-  const found = match ? [place(match), match.confidence.toFixed(2), `${match.cycle.toFixed(1)} px`] : ["…", "…", "…"];
+  const found = match ? [place(match), match.confidence.toFixed(2) + (verdict ? ` ${verdict}` : ""), `${match.cycle.toFixed(1)} px`] : ["…", "…", "…"];
   line.append(cell(swatch), ...[place(point), ...found].map(cell), cell(remove));
   return line;
 }

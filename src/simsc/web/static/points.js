@@ -96,9 +96,11 @@ async function fetchMatches(points) {
   if (SIDES.some((side) => state.images[side].id !== request[side])) return;
   state.own = answer.model_temperature;
   state.learned = answer.learned;
+  state.calibrated = answer.calibrated;
+  state.mirrored = answer.mirrored;
   state.geometry = { cells: answer.cells, convention: answer.convention };
-  answer.matches.forEach(({ target: [x, y], confidence, cycle_error: cycle, scores }, index) => {
-    points[index].match = { x, y, confidence, cycle, scores };
+  answer.matches.forEach(({ target: [x, y], confidence, status, cycle_error: cycle, scores }, index) => {
+    points[index].match = { x, y, confidence, status, cycle, scores };
   });
   render();
 }
@@ -123,6 +125,6 @@ function relocate() {
   for (const { match } of state.points.filter((point) => point.match?.scores)) {
     const cell = localize(match.scores, temperature(), byId("localizer").value);
     Object.assign(match, toPixels(cell, cells, state.images.target, convention));
-    match.confidence = peak(distribution(match.scores, temperature()));
+    if (!state.calibrated) match.confidence = peak(distribution(match.scores, temperature()));
   }
 }

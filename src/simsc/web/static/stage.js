@@ -2,6 +2,7 @@
 
 const PALETTE = ["#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7"];
 const NEEDS_LIGHT_TEXT = ["#0072B2", "#009E73", "#D55E00"];
+export const VERDICTS = ["sure", "unsure", "none"];
 // A network taught with targets of 3x3 cells spreads a sure match over them: its peak is near 0.15.
 export const LOW_CONFIDENCE = 0.1;
 
@@ -9,8 +10,9 @@ export function pointColor(number) {
   return PALETTE[(number - 1) % PALETTE.length];
 }
 
-/** Colour an element as the point of a number. */
-export function paint(element, number) {
+/** Colour an element as the point of a number, or by the verdict on its match: sure, unsure or none. */
+export function paint(element, number, verdict = null) {
+  for (const each of VERDICTS) element.classList.toggle(each, each === verdict);
   element.style.setProperty("--color", pointColor(number));
   element.classList.toggle("light", NEEDS_LIGHT_TEXT.includes(pointColor(number)));
 }
@@ -64,12 +66,12 @@ export class Stage {
   }
 
   /** Make, move or restyle the marker of a point. */
-  mark(point, place, { hollow = false, selected = false, label = "", tip = "" } = {}) {
+  mark(point, place, { hollow = false, verdict = null, selected = false, label = "", tip = "" } = {}) {
     const marker = this.markers.get(point.key) ?? this.#add(point);
     marker.textContent = point.number;
     marker.setAttribute("aria-label", label);
     marker.dataset.tip = tip;
-    paint(marker, point.number);
+    paint(marker, point.number, verdict);
     marker.classList.toggle("hollow", hollow);
     marker.classList.toggle("selected", selected);
     if (this.side === "source") marker.setAttribute("aria-pressed", String(selected));

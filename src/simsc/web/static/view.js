@@ -16,20 +16,22 @@ export function render() {
   const probabilities = point?.match?.scores && distribution(point.match.scores, temperature());
   showTemperature(temperature(), state.own, state.learned, state.chosenTemperature !== null);
   showDistribution(point, probabilities);
-  showTable(state.points, state.selected);
+  showTable(state.points, state.selected, state.calibrated);
+  byId("mirrored").hidden = !state.mirrored;
   renderOverlay(probabilities);
   for (const button of document.querySelectorAll("[data-export]")) button.disabled = !state.points.length || !bothThere();
 }
 
 function renderPoint(point) {
   const selected = point.key === state.selected;
-  stages.source.mark(point, point, { selected, label: sourceLabel(point), tip: tipOf(point) });
+  const verdict = state.calibrated ? (point.match?.status ?? null) : null;
+  stages.source.mark(point, point, { verdict, selected, label: sourceLabel(point), tip: tipOf(point) });
   if (!point.match) {
     stages.target.unmark(point.key);
     return;
   }
-  const hollow = point.match.confidence < LOW_CONFIDENCE;
-  stages.target.mark(point, point.match, { hollow, selected, label: `Match of point ${point.number}`, tip: tipOf(point) });
+  const hollow = !state.calibrated && point.match.confidence < LOW_CONFIDENCE;
+  stages.target.mark(point, point.match, { hollow, verdict, selected, label: `Match of point ${point.number}`, tip: tipOf(point) });
 }
 
 function renderOverlay(probabilities) {
@@ -59,9 +61,13 @@ export async function refreshWarp() {
 
 export function sourceLabel(point) {
   const found = point.match
-    ? `match at ${place(point.match)}, confidence ${Math.round(100 * point.match.confidence)} percent`
+    ? `match at ${place(point.match)}, confidence ${Math.round(100 * point.match.confidence)} percent${verdictOf(point)}`
     : "no match yet";
   return `Point ${point.number} at ${place(point)}; ${found}`;
+}
+
+function verdictOf({ match }) {
+  return state.calibrated ? `, ${match.status === "none" ? "no counterpart" : match.status}` : "";
 }
 
 function tipOf({ number, match }) {
