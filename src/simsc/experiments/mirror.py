@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,20 @@ _SIDES = {"L": "R", "Left": "Right", "R": "L", "Right": "Left"}
 
 
 @dataclass(frozen=True)
+class Sample:
+    """Pairs drawn from a split, all of them among so many images of each category."""
+
+    data: str
+    split: str
+    pairs: int
+    images: int
+
+
+SAMPLES = (Sample("spair", "val", 300, 6), Sample("voc", "val", 300, 5), Sample("spair", "test", 1000, 8))
+QUICK = (Sample("scenes", "test", 6, 2),)
+
+
+@dataclass(frozen=True)
 class Judged:
     """What became of one pair: for each choice of the mirror, the share of points that are right.
 
@@ -55,42 +70,61 @@ def mirror(context: Context) -> Outcome:
     """Not in the paper: the option ``mirror`` of the packaged model, or of the one that ``--set start`` names."""
     model = Trained.open(context.base.start or DEFAULT).ready()
     rows: list[Row] = []
+    judged: list[Judged] = []
     notes = [f"Right: within {RADIUS:g} of the larger side of the target's box; each pair counts the same."]
-    for name, split, count in _sources(context):
-        context.say(f"mirror: {count} pairs of {name}, {split}")
+    for sample in QUICK if context.quick else SAMPLES:
+        name, split = sample.data, sample.split
+        context.say(f"mirror: {sample.pairs} pairs of {name}, {split}")
         try:
-            pairs, targets = _drawn(name, split, count, context)
+            pairs, targets = _drawn(sample, context)
         except DataError as error:
             notes.append(f"{name}, {split} is left out: {error}.")
             continue
         judged = _judge(model, pairs, targets)
         rows += [_row(f"{name} {split}, all", judged)]
-        rows += _grouped(f"{name} {split}, views differ by ", judged, lambda each: turn(each.pair))
+        rows += _grouped(f"{name} {split}, views differ by ", judged, _degrees)
         rows += _grouped(f"{name} {split}, ", judged, lambda each: each.pair.category)
-    return Outcome(list(rows[0].cells) if rows else [], rows, (), [*notes, *context.notes])
+    if not rows:
+        raise DataError(f"mirror: there are no data to measure on. {' '.join(notes[1:])}")
+    return Outcome(list(rows[0].cells), rows, _plot(judged, context.folder / "mirror.png"), [*notes, *context.notes])
 
 
-def _sources(context: Context) -> list[tuple[str, str, int]]:
-    if context.quick:
-        return [("scenes", "test", 6)]
-    return [("spair", "val", 300), ("voc", "val", 300), ("spair", "test", 2000)]
+def _plot(judged: Sequence[Judged], path: Path) -> tuple[Path, Path]:
+    """PCK over the difference of viewpoint; where that is not annotated, it counts as none."""
+    from simsc.pictures import plot_lines
+
+    turns = np.array([turn(each.pair) or 0 for each in judged])
+    places = np.unique(turns)
+    shares = {choice: np.array([each.by_name[choice] for each in judged]) for choice in MIRRORS}
+    means = {choice: [100 * float(each[turns == place].mean()) for place in places] for choice, each in shares.items()}
+    lines = {f"mirror {choice}": (places, np.array(each)) for choice, each in means.items()}
+    return plot_lines(lines, path, xlabel="difference of viewpoint (degrees)", ylabel="PCK@0.1 by name (%)")
 
 
-def _drawn(name: str, split: str, count: int, context: Context) -> tuple[list[Pair], list[Annotated | None]]:
+def _drawn(sample: Sample, context: Context) -> tuple[list[Pair], list[Annotated | None]]:
     """Pairs of a split, and their targets where all of the key-points are known by name."""
     chance = np.random.default_rng(context.seeds[0])
-    if name == "spair":
-        pairs = load_pairs(name, context.meter.root, split)
-        chosen = sorted(chance.permutation(len(pairs))[:count].tolist())
-        return [pairs[index] for index in chosen], [None] * len(chosen)
-    objects = [one for one in load_objects(name, context.meter.root, split) if one.box is not None]
-    groups: dict[str, list[Annotated]] = defaultdict(list)
-    for one in objects:
-        groups[one.category].append(one)
+    count = sample.pairs
+    if sample.data == "spair":
+        pairs = load_pairs(sample.data, context.meter.root, sample.split)
+        groups: dict[str, dict[str, None]] = defaultdict(dict)
+        for index in chance.permutation(len(pairs)).tolist():
+            groups[pairs[index].category][pairs[index].source.key] = None
+        known = {key for images in groups.values() for key in list(images)[: sample.images]}
+        inside = [pair for pair in pairs if {pair.source.key, pair.target.key} <= known]
+        drawn = [inside[index] for index in chance.permutation(len(inside))[:count].tolist()]
+        return drawn, [None] * len(drawn)
+    objects: list[Annotated] = []
+    members: dict[str, list[Annotated]] = defaultdict(list)
+    every = load_objects(sample.data, context.meter.root, sample.split)
+    for one in (every[index] for index in chance.permutation(len(every)).tolist()):
+        if one.box is not None and len(members[one.category]) < sample.images:
+            members[one.category].append(one)
+            objects.append(one)
     found: list[tuple[Pair, Annotated]] = []
     for index in chance.integers(len(objects), size=20 * count).tolist():
         first = objects[index]
-        second = groups[first.category][int(chance.integers(len(groups[first.category])))]
+        second = members[first.category][int(chance.integers(len(members[first.category])))]
         if first.image.key != second.image.key and len(common_points(first, second)):
             found.append((pair_of(first, second, f"{len(found)}"), second))
         if len(found) == count:
@@ -155,13 +189,18 @@ def twin_places(names: Sequence[str], target: Annotated) -> np.ndarray:
     return np.array([known.get(twin(name) or "", nowhere) for name in names])
 
 
-def turn(pair: Pair) -> str | None:
-    """By how many degrees the objects of a pair are seen from different sides; None where that is not annotated."""
+def turn(pair: Pair) -> int | None:
+    """By how many degrees the viewpoints of a pair differ, 0 to 180; None where they are not annotated."""
     views = [view.azimuth for view in (pair.source_view, pair.target_view) if view is not None]
     if len(views) < 2 or views[0] is None or views[1] is None:
         return None
     steps = abs(views[0] - views[1]) % SECTORS
-    return f"{min(steps, SECTORS - steps) * 360 // SECTORS} degrees"
+    return min(steps, SECTORS - steps) * 360 // SECTORS
+
+
+def _degrees(judged: Judged) -> str | None:
+    angle = turn(judged.pair)
+    return None if angle is None else f"{angle} degrees"
 
 
 def _grouped(prefix: str, judged: Sequence[Judged], key: Callable[[Judged], str | None]) -> list[Row]:
