@@ -20,7 +20,8 @@ from simsc.evaluation.predictions import Prediction
 from simsc.evaluation.protocol import find_protocol
 from simsc.evaluation.scoring import Score, is_correct, score
 from simsc.files import sha256, write_text
-from simsc.models.card import QUICK, Card, find_trained
+from simsc.models import QUICK
+from simsc.models.card import Card, find_trained
 from simsc.models.trained import Trained
 from simsc.training.config import Config
 from simsc.training.listener import Listener

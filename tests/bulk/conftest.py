@@ -13,6 +13,7 @@ from PIL import Image
 
 from simsc.bulk.worker import Settings
 from simsc.matcher import Matcher
+from simsc.models import QUICK
 from simsc.models.model import SimSC
 
 collect_ignore_glob = [] if find_spec("pyarrow") else ["test_*.py"]  # without the extra `bulk` there is nothing to test
@@ -39,7 +40,7 @@ def matcher(color_model: SimSC) -> Matcher:
 
 @pytest.fixture
 def tiny(photos: Path) -> Settings:
-    return Settings(options=TINY, root=str(photos))
+    return Settings(model=QUICK, options=TINY, root=str(photos))
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ import simsc.bulk.index as index_module
 from simsc.bulk.index import Index, build_index
 from simsc.cli import app
 from simsc.errors import ConfigError, DataError
+from simsc.models import QUICK
 
 pytest.importorskip("faiss")
 TINY: dict[str, Any] = {"size": 128, "device": "cpu"}
@@ -35,7 +36,7 @@ def collection(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def built(collection: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("index")
-    assert build_index(collection, out, options=TINY, workers=1) == {}
+    assert build_index(collection, out, model=QUICK, options=TINY, workers=1) == {}
     return out
 
 
@@ -69,7 +70,7 @@ def test_many_features_go_through_inverted_lists(
 ) -> None:
     monkeypatch.setattr(index_module, "FEW", 100)
     encodings = json.loads((built / "index.json").read_text())["store"]
-    build_index(collection, tmp_path, options=TINY, store=encodings, workers=1)
+    build_index(collection, tmp_path, model=QUICK, options=TINY, store=encodings, workers=1)
     assert not (tmp_path / "encodings").exists()
     found = Index(tmp_path).find(collection / "07.png", (60, 70), top=2)
     assert {Path(hit.image).name for hit in found} == {"07.png", "turned.png"}
@@ -79,7 +80,7 @@ def test_bad_images_are_left_out_and_told(collection: Path, tmp_path: Path) -> N
     (tmp_path / "photos").mkdir()
     shutil.copy(collection / "00.png", tmp_path / "photos")
     (tmp_path / "photos" / "text.png").write_text("no image")
-    failed = build_index(tmp_path / "photos", tmp_path / "index", options=TINY, workers=1)
+    failed = build_index(tmp_path / "photos", tmp_path / "index", model=QUICK, options=TINY, workers=1)
     assert [Path(path).name for path in failed] == ["text.png"]
     assert len(Index(tmp_path / "index")) == 1
 

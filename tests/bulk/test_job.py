@@ -23,6 +23,7 @@ from simsc.bulk.worker import Worker
 from simsc.cli import app
 from simsc.errors import ConfigError, SimscError
 from simsc.matcher import load
+from simsc.models import QUICK
 
 ALONE = Resources(workers=1)
 TINY: dict[str, Any] = {"size": 64, "device": "cpu"}
@@ -47,7 +48,7 @@ def test_every_row_has_its_result(manifest: Path, tmp_path: Path, tiny: Settings
     found = rows(tmp_path / "out")
     assert [row["row"] for row in found] == list(range(36))
     assert list(found[0]) == list(SCHEMA)
-    matcher = load(**TINY)
+    matcher = load(QUICK, **TINY)
     for row, line in zip(found, manifest.read_text().splitlines(), strict=True):
         asked = json.loads(line)
         expected = matcher.match(photos / asked["source"], photos / asked["target"], asked["points"])

@@ -11,6 +11,7 @@ from simsc.bulk.pairs import Found, Pair, Ready, make_ready, match_each, match_p
 from simsc.bulk.places import Place
 from simsc.bulk.store import Encodings
 from simsc.matcher import Matcher, load
+from simsc.models import QUICK
 from simsc.models.model import SimSC
 
 
@@ -28,7 +29,7 @@ def some_pairs(count: int = 40, points: int = 5) -> list[Pair]:
 
 @pytest.fixture(scope="module")
 def resnet() -> Matcher:
-    return load(size=128, device="cpu")
+    return load(QUICK, size=128, device="cpu")
 
 
 def test_the_same_as_matching_each_pair(resnet: Matcher, photos: Path) -> None:

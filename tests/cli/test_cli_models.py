@@ -10,7 +10,8 @@ from typer.testing import CliRunner
 
 from simsc.cli.models import app
 from simsc.errors import ConfigError, WeightsError
-from simsc.models.card import DEFAULT, QUICK, packaged_models
+from simsc.models import DEFAULT, QUICK
+from simsc.models.card import packaged_models
 from simsc.models.heads import HEADS
 from simsc.models.specs import find_backbone, list_backbones
 from simsc.models.weights import weights_path

@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 
 from simsc.cli import app
 from simsc.errors import ConfigError, WeightsError
-from simsc.models import card, trained
-from simsc.models.card import DEFAULT, QUICK, Best, Card, find_model, packaged_models
+from simsc.models import DEFAULT, QUICK, card, trained
+from simsc.models.card import Best, Card, find_model, packaged_models
 from simsc.models.trained import Trained, average, build_model, fingerprint
 
 CONFIG = {

@@ -184,7 +184,7 @@ def test_a_dragged_point_is_followed_by_its_match(page: Any) -> None:
     page.mouse.up()
     page.wait_for_load_state("networkidle")
     np.testing.assert_allclose(place_of(page, "source"), source + np.array([120, 100]), atol=1.5)
-    assert np.linalg.norm(place_of(page, "target") - target) > 2
+    assert np.linalg.norm(place_of(page, "target") - target) > 0.5
     assert len(rows(page)) == 1
 
 

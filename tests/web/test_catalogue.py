@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from simsc.cli import app
 from simsc.errors import ConfigError
-from simsc.models.card import DEFAULT
+from simsc.models import DEFAULT
 from simsc.web.catalogue import describe, label, offered_models
 
 

@@ -13,7 +13,7 @@ import typer
 from simsc.cli.application import command
 from simsc.cli.options import MIRROR_HELP
 from simsc.matching import LOCALIZERS
-from simsc.models.card import DEFAULT
+from simsc.models import DEFAULT
 
 _MODEL_HELP = "Packaged model, model file, run folder, or backbone to use as it is, also with a head: resnet50+hpf."
 _PROTOCOL_HELP = "paper-256, square-256, original, cats-256, geoaware, dift; @SIDE sets the size; default: the model's."

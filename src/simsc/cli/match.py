@@ -57,7 +57,8 @@ def match(
     _write(found, source, target, out, as_json)
     if picture:
         _draw(picture, first, second, found)
-    if not found.matched.all():
+    limited = min_confidence is not None or max_cycle is not None
+    if limited and not found.matched.all():
         raise typer.Exit(UNMATCHED)
 
 

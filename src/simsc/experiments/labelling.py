@@ -22,7 +22,7 @@ from simsc.errors import DataError
 from simsc.experiments.experiment import Context, experiment
 from simsc.experiments.report import Outcome, Row, number
 from simsc.matcher import Matcher, load
-from simsc.models.card import DEFAULT
+from simsc.models import DEFAULT
 from simsc.training.adapt import adapt_objects
 
 GOAL = 0.95

@@ -25,7 +25,7 @@ from simsc.experiments.experiment import Context, experiment
 from simsc.experiments.measurements import KeepingEncoder
 from simsc.experiments.report import Outcome, Row, number
 from simsc.matching.mirror import MIRRORS
-from simsc.models.card import DEFAULT
+from simsc.models import DEFAULT
 from simsc.models.trained import Trained
 
 RADIUS = 0.1

@@ -16,7 +16,12 @@ _HOMES = {
     "list_backbones": "specs",
 }
 
-__all__ = list(_HOMES)
+__all__ = [*_HOMES, "DEFAULT", "QUICK"]
+
+DEFAULT = "simsc-vits"
+"""The packaged model that every command uses by default."""
+QUICK = "simsc-resnet50"
+"""The packaged model for machines and tasks where speed counts more."""
 
 
 def __getattr__(name: str) -> Any:

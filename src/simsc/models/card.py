@@ -8,16 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simsc.errors import ConfigError, DataError, WeightsError, unknown_name
-from simsc.models.calibration import Calibration
+from simsc.models import DEFAULT
 from simsc.models.specs import HUB_PREFIX, backbone_names, find_backbone
 from simsc.reading import is_file, parse_json
 
 if TYPE_CHECKING:
+    from simsc.models.calibration import Calibration
     from simsc.models.model import SimSC
 
-DEFAULT = "simsc-vits"
-QUICK = "simsc-resnet50"
-"""The packaged model for machines and tasks where speed counts more."""
 HEAD_MARK = "+"
 """Stands between a backbone and its head: ``resnet50+hpf``."""
 
@@ -114,6 +112,8 @@ class Card:
         if isinstance(own.get("best"), Mapping):
             own["best"] = Best(**own["best"])
         if isinstance(own.get("calibration"), Mapping):
+            from simsc.models.calibration import Calibration  # needs numpy, which help does without
+
             own["calibration"] = Calibration.from_dict(own["calibration"])
         known = {*_OWN, *asdict(design)}
         rest = {key: value for key, value in description.items() if key not in known}

@@ -164,7 +164,8 @@ class VisionTransformer(Backbone):
 
     def embed(self, images: Tensor) -> Tensor:
         """Patches, CLS token and registers, with position embeddings interpolated to the image's grid."""
-        patches, count = self.patch_embed(images), len(images)
+        patches = self.patch_embed(images)
+        count = images.shape[0]  # `len` would fix the batch size of an exported graph
         first = self.cls_token.expand(count, -1, -1)
         if self.pos_embed is not None:
             grid = self.grid_size((images.shape[2], images.shape[3]))
@@ -183,7 +184,8 @@ class VisionTransformer(Backbone):
         """The patch tokens as a grid; the final norm only after the last block."""
         if final and self.final_norm:
             state = self.norm(state)
-        return state[:, self.prefix :].transpose(1, 2).reshape(len(state), self.channels, *self.grid_size(image_size))
+        patches = state[:, self.prefix :].transpose(1, 2)
+        return patches.reshape(state.shape[0], self.channels, *self.grid_size(image_size))
 
     def tail_modules(self) -> list[nn.Module]:
         """The last ``tail_blocks`` blocks and the final norm, and the embedding if all is tail."""

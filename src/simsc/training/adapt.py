@@ -13,7 +13,8 @@ from simsc.data.catalog import DATASETS, Threshold
 from simsc.data.pairing import by_category, can_pair, draw_pairs
 from simsc.data.records import Annotated, Pair, pair_of
 from simsc.errors import ConfigError, DataError
-from simsc.models.card import DEFAULT, Card, find_model
+from simsc.models import DEFAULT
+from simsc.models.card import Card, find_model
 from simsc.models.trained import Trained
 from simsc.reading import read_json
 from simsc.training.config import Config
