@@ -116,7 +116,7 @@ def test_a_finished_shard_is_never_done_again(
 def test_killed_in_the_middle_it_goes_on(manifest: Path, tmp_path: Path, photos: Path, tiny: Settings) -> None:
     out = tmp_path / "out"
     command = [sys.executable, "-m", "simsc", "bulk", str(manifest), "--out", str(out), "--root", str(photos)]
-    command += ["--shard-rows", "1", "--size", "64", "--workers", "2", "--device", "cpu"]
+    command += ["--shard-rows", "1", "--size", "64", "--workers", "2", "--device", "cpu", "--model", QUICK]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
     try:
         wait_for(lambda: len(parts(out)) > 2 or process.poll() is not None)
