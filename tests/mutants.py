@@ -29,6 +29,57 @@ class Mutant(NamedTuple):
 
 MUTANTS = [
     Mutant(
+        "points of a mirrored source are not mirrored",
+        "matcher/encoded.py",
+        "points = flip_points(points, self.size[1]) if self.mirrored else points",
+        "points = points + 0",
+        "tests/matcher/test_mirror.py",
+    ),
+    Mutant(
+        "the columns of a mirrored flow run the wrong way",
+        "matcher/flow.py",
+        "-1 if first.mirrored else 1",
+        "1",
+        "tests/matcher/test_mirror.py",
+    ),
+    Mutant(
+        "cells count that only one side names",
+        "matching/mirror.py",
+        "best[mutual].clamp(min=0).sum()",
+        "best.clamp(min=0).sum()",
+        "tests/matcher/test_mirror.py",
+    ),
+    Mutant(
+        "predictions do not say that the mirror was used",
+        "evaluation/evaluator.py",
+        "mirrored = source.flip != pair.source.flip",
+        "mirrored = False",
+        "tests/evaluation/test_evaluator.py",
+    ),
+    Mutant(
+        "labels do not say that the mirror was used",
+        "transfer/move.py",
+        "tuple(name for name, point in points.items() if point.mirrored)",
+        "()",
+        "tests/transfer/test_transfer.py",
+    ),
+    Mutant(
+        "the twin of a key-point counts where it does not show",
+        "experiments/mirror.py",
+        "for name, place, seen in rows if seen}",
+        "for name, place, seen in rows}",
+        "tests/experiments/test_mirror.py",
+    ),
+    Mutant(
+        "points without a counterpart are drawn in the target",
+        "pictures/matches.py",
+        """            if look.status != "none":
+                draw_status""",
+        """            if True:
+                draw_status""",
+        "tests/pictures/test_matches.py",
+    ),
+    Mutant(
         "photographs without a number are never held out",
         "data/photographs.py",
         "_digest(image.path) in self._digests",
