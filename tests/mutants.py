@@ -66,8 +66,8 @@ MUTANTS = [
     Mutant(
         "the twin of a key-point counts where it does not show",
         "experiments/mirror.py",
-        "for name, place, seen in rows if seen}",
-        "for name, place, seen in rows}",
+        "target.present, strict=True) if seen",
+        "target.present, strict=True)",
         "tests/experiments/test_mirror.py",
     ),
     Mutant(
