@@ -35,7 +35,16 @@ def extract(archive: Path, folder: Path) -> int:
             if error.errno not in _DAMAGE:
                 raise  # the disk is full, say: not the archive's fault
             raise _damaged(archive, error) from None
-        except (*_FORMATS, EOFError, zlib.error, lzma.LZMAError, ArithmeticError, ValueError, RuntimeError) as error:
+        except (
+            *_FORMATS,
+            EOFError,
+            zlib.error,
+            lzma.LZMAError,
+            ArithmeticError,
+            ValueError,
+            LookupError,
+            RuntimeError,
+        ) as error:
             raise _damaged(archive, error) from None
         _move_into(Path(temporary), folder)
     return count
