@@ -125,7 +125,7 @@ def _progress(shown: bool) -> Iterator[Callable[[int, int], None] | None]:
         yield lambda done, total: progress.update(task, completed=done, total=total)
 
 
-@command("simsc calibrate --data scenes --split val --pairs 40 --out calibrated.safetensors")
+@command("simsc calibrate --data scenes --pairs 40 --out own.safetensors")
 def calibrate(
     model: str = typer.Option(DEFAULT, help=_MODEL_HELP),
     data: str = typer.Option("spair,voc", help="Data sets with key-points, with commas between them."),
