@@ -126,3 +126,17 @@ def test_a_resnet_takes_images_of_any_size(tmp_path):
         torch.testing.assert_close(found.maps, expected.maps, rtol=1e-3, atol=1e-3)
         torch.testing.assert_close(found.beta, expected.beta, rtol=1e-4, atol=1e-5)
     assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize("name", ["vit_small_patch14.dinov2_reg4", "vit_small_patch16.dinov3"])
+def test_a_transformer_with_finer_features_takes_any_number_of_pairs(name, tmp_path):
+    spec = find_backbone(name)
+    spec = replace(spec, channels=24, blocks=3, settings={**spec.settings, "heads": 2})
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = SimSC(from_spec(spec), temperature="fixed:0.05", trainable="none", head="upsampled").eval()
+    side = 4 * spec.stride
+    written = export_onnx(
+        model, tmp_path / "vit.onnx", size=(side, side)
+    )  # checked with a batch it was not traced with
+    assert max(written.differences.values()) <= 1e-4
