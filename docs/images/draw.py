@@ -1,4 +1,4 @@
-"""Draw pictures of this folder: two procedural scenes matched by a model, and one query at three temperatures.
+"""Draw one query at three temperatures, in two procedural scenes, with the packaged ResNet-50.
 
 Run from the project's folder: ``python docs/images/draw.py``; a model's name or path may be given.
 """
@@ -14,22 +14,22 @@ import simsc
 from simsc.coordinates import resize_points
 from simsc.images import resize_image
 from simsc.matching.scores import query_scores
+from simsc.models import QUICK
 from simsc.models.trained import Trained
-from simsc.pictures import draw_matches, draw_temperature_comparison, save_picture
+from simsc.pictures import draw_temperature_comparison, save_picture
 from simsc.scenes import render_scene
 
 FOLDER = Path(__file__).parent
 INPUT = (256, 256)
 
 
-def main(model: str | None) -> None:
-    """Match the two scenes and write the pictures."""
+def main(model: str) -> None:
+    """Match the two scenes and write the picture."""
     source, target = (render_scene("quadruped", index, split="test", size=512) for index in (1, 4))
     shared = source.visible & target.visible
     queries, truth = source.points[shared], target.points[shared]
     matcher = simsc.load(model)
     found = matcher.match(source.image, target.image, queries)
-    save_picture(draw_matches(source.image, target.image, queries, found.points, truth=truth), FOLDER / "matches.png")
 
     network = Trained.open(model).network
     features = [_features(network, scene.image) for scene in (source, target)]
@@ -46,4 +46,4 @@ def _features(network: torch.nn.Module, image: object) -> torch.Tensor:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else None)
+    main(sys.argv[1] if len(sys.argv) > 1 else QUICK)

@@ -207,10 +207,10 @@ def auc(score: np.ndarray, truth: np.ndarray) -> float:
     negative = len(truth) - positive
     if not positive or not negative:
         return float("nan")
-    values, inverse, counts = np.unique(score, return_inverse=True, return_counts=True)
+    _, inverse, counts = np.unique(score, return_inverse=True, return_counts=True)
     ranks = np.cumsum(counts) - (counts - 1) / 2
     total = float(ranks[inverse][truth].sum())
-    return (total - positive * (positive + 1) / 2) / (positive * negative) if len(values) else float("nan")
+    return (total - positive * (positive + 1) / 2) / (positive * negative)
 
 
 def limit_for_precision(score: np.ndarray, right: np.ndarray, precision: float) -> float:
@@ -219,16 +219,20 @@ def limit_for_precision(score: np.ndarray, right: np.ndarray, precision: float) 
     >>> limit_for_precision(np.array([0.9, 0.8, 0.7, 0.6]), np.array([True, True, False, False]), 0.9)
     0.8
     """
-    order = np.argsort(-score, kind="stable")
-    good = np.cumsum(right[order]) / np.arange(1, len(order) + 1) >= precision
-    return float(score[order][np.flatnonzero(good)[-1]]) if good.any() else 1.0
+    count = _kept(score, right, precision)
+    return float(np.sort(score)[-count]) if count else 1.0
 
 
 def kept_at(score: np.ndarray, right: np.ndarray, precision: float = PRECISION) -> float:
     """Largest share of examples that can be kept, best scores first, with at least ``precision`` of them right."""
+    return _kept(score, right, precision) / len(score)
+
+
+def _kept(score: np.ndarray, right: np.ndarray, precision: float) -> int:
+    """How many examples, best scores first, can be kept with at least ``precision`` of them right."""
     order = np.argsort(-score, kind="stable")
     good = np.cumsum(right[order]) / np.arange(1, len(order) + 1) >= precision
-    return float((np.flatnonzero(good)[-1] + 1) / len(order)) if good.any() else 0.0
+    return int(np.flatnonzero(good)[-1]) + 1 if good.any() else 0
 
 
 def reliability(confidence: np.ndarray, right: np.ndarray, bins: int = BINS) -> list[tuple[float, float, int]]:
