@@ -119,3 +119,11 @@ def test_changes_are_read_as_key_and_value() -> None:
     assert parse_changes(["rate=1e-4", "weights = a=b"]) == {"rate": "1e-4", "weights": "a=b"}
     with pytest.raises(ConfigError, match="expected key=value"):
         parse_changes(["rate"])
+
+
+def test_the_packaged_transformers_recipe_is_what_its_card_says() -> None:
+    config = load_preset("simsc-vits")
+    assert (config.interpolate, config.region, config.kernel, config.schedule) == ("prob", 3, 3, "cosine")
+    assert config.data == "pfpascal@1.5,spair@2,voc@0.4"
+    assert config.hold_out == "pfpascal,spair!"
+    assert config.rates == (1e-4, 1e-3, 5e-4)
