@@ -78,6 +78,36 @@ def gaussian_cross_entropy(
     return per_point.masked_fill(~mask, 0.0).sum(dim=1) / valid.sum(dim=1).clamp(min=1)
 
 
+def region_cross_entropy(scores: Tensor, points: Tensor, radius: Tensor, mask: Tensor) -> Tensor:
+    """``-log`` of the probability that softmax(M_q) gives to a circle: where in it is left to the features.
+
+    For correspondences that are known roughly; goes beyond the paper.
+
+    Args:
+        scores: ``(B, N, h, w)`` score maps.
+        points: ``(B, N, 2)`` xy centres in cells of the map.
+        radius: ``(B, N)`` in cells; a circle that holds no cell costs 0.
+        mask: ``(B, N)`` which points are real.
+
+    Returns:
+        ``(B,)`` mean over the valid points of each pair; 0 for a pair without any.
+
+    >>> flat = torch.zeros(1, 1, 16, 16)   # a circle of 5 cells, of 256 that are equally likely, costs ln 256/5
+    >>> region_cross_entropy(flat, torch.tensor([[[7.0, 2.0]]]), torch.tensor([[1.0]]), torch.tensor([[True]]))
+    tensor([3.9357])
+    """
+    scores = at_least_float(scores)
+    columns, rows = (torch.arange(scores.shape[side], device=scores.device).to(scores.dtype) for side in (-1, -2))
+    x, y = points.to(scores.dtype).unbind(dim=-1)
+    apart = (rows - y[..., None]).square()[..., :, None] + (columns - x[..., None]).square()[..., None, :]
+    inside = (apart <= radius.to(scores.dtype)[..., None, None].square()).flatten(2)
+    counted = mask & inside.any(dim=2)
+    # What is outside becomes the lowest number, not -inf: an empty circle then has a gradient that is finite.
+    within = scores.flatten(2).masked_fill(~inside, torch.finfo(scores.dtype).min).logsumexp(dim=2)
+    per_point = scores.flatten(2).logsumexp(dim=2) - within
+    return per_point.masked_fill(~counted, 0.0).sum(dim=1) / counted.sum(dim=1).clamp(min=1)
+
+
 def temperature_regularizer(beta: Tensor, threshold: float = 0.1) -> Tensor:
     """``max(0, log(threshold) - log(beta))``, mean over all temperatures (Eq. 6): keeps them from falling to 0.
 

@@ -70,6 +70,7 @@ class Config:
     kernel: int = 5  # the paper's n_k
     interpolate: str = "prob"
     normalize_target: bool = True
+    between: float = 0.0  # weight of points between neighbouring key-points, which must be found roughly; 0 = off
     beta_threshold: float = 0.1
     gamma: float = 0.2
 
@@ -182,6 +183,7 @@ _RANGES: dict[str, tuple[float, float]] = {
     "variants": (0, 1000),
     "region": (1, 99),
     "kernel": (2, 99),
+    "between": (0, 100),
     "beta_threshold": (1e-6, 1),
     "gamma": (0, _INFINITY),
     "epochs": (0, 1_000_000),

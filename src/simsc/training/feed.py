@@ -39,10 +39,13 @@ class Work:
 
 
 class TrainingFeed:
-    """The pairs of a training run in the order of its seed."""
+    """The pairs of a training run in the order of its seed.
 
-    def __init__(self, pairing: Pairing, encoder: ImageEncoder) -> None:
-        self.pairing, self.encoder = pairing, encoder
+    ``precision`` is what trunks compute in where they are not cached; None for that of the weights.
+    """
+
+    def __init__(self, pairing: Pairing, encoder: ImageEncoder, precision: torch.dtype | None = None) -> None:
+        self.pairing, self.encoder, self.precision = pairing, encoder, precision
 
     def batches(self, epoch: int) -> list[list[Item]]:
         """The pairs of each batch of an epoch."""
@@ -65,7 +68,9 @@ class TrainingFeed:
     def _prepare(self, epoch: int, items: Sequence[Item]) -> Work:
         share = distributed.my_share(items)
         batch = collate(self.pairing.pairs(share or items[:1], epoch), self.encoder.frame)
-        state = self.encoder.states(batch.images)
+        reduced = self.precision is not None and self.encoder.cache is None  # what is cached serves other runs too
+        with torch.autocast(self.encoder.device.type, dtype=self.precision, enabled=reduced):
+            state = self.encoder.states(batch.images)
         parts = [self.pairing.pairs(part, epoch) for part in distributed.all_shares(items)]
         holders = Counter(ref.key for part in parts for ref in unique_images(part))
         shares = torch.tensor([1 / holders[ref.key] if share else 0.0 for ref in batch.images])

@@ -8,11 +8,14 @@ import torch
 from torch import Tensor, nn
 
 from simsc.coordinates import Size, resize_points
-from simsc.losses import gaussian_cross_entropy, temperature_regularizer
+from simsc.losses import gaussian_cross_entropy, region_cross_entropy, temperature_regularizer
 from simsc.matching.features import Features
 from simsc.models.model import SimSC, State
-from simsc.training.batches import PairBatch
+from simsc.training.batches import PairBatch, points_between
 from simsc.training.config import Config
+
+LEAST_RADIUS = 1.5
+"""Cells around a roughly known counterpart that are right at least."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,7 @@ class PairObjective(nn.Module):
         """Per pair ``(B,)``."""
         scores = self.model.pair_scores(images, batch.source, batch.target, batch.source_points)
         cells = resize_points(batch.target_points, images.image_size, images.map_size, self.model.convention)
-        return gaussian_cross_entropy(
+        exact = gaussian_cross_entropy(
             scores,
             cells,
             batch.mask,
@@ -78,3 +81,12 @@ class PairObjective(nn.Module):
             interpolate=self.config.interpolate,  # type: ignore[arg-type]
             normalize_target=self.config.normalize_target,
         )
+        return exact + self.config.between * self._rough(images, batch) if self.config.between else exact
+
+    def _rough(self, images: Features, batch: PairBatch) -> Tensor:
+        """Per pair ``(B,)``: points between key-points must be found somewhere near where they are thought to be."""
+        between = points_between(batch)
+        scores = self.model.pair_scores(images, batch.source, batch.target, between.source_points)
+        cells = resize_points(between.target_points, images.image_size, images.map_size, self.model.convention)
+        radius = between.radius * (images.map_size[0] / images.image_size[0])
+        return region_cross_entropy(scores, cells, radius.clamp(min=LEAST_RADIUS), between.mask)
