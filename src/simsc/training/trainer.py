@@ -202,8 +202,10 @@ class Trainer:
         self.model.eval()
         evaluator = Evaluator(self.encoder, self.config.localizer, self.config.beta_eval)
         results: dict[str, Score] = {}
+        precision = PRECISIONS.get(self.config.amp)
         for one in self.data.validations:
-            predictions = distributed.gather_lists(evaluator.predict(distributed.my_share(one.pairs)))
+            with torch.autocast(self.device.type, dtype=precision, enabled=precision is not None):
+                predictions = distributed.gather_lists(evaluator.predict(distributed.my_share(one.pairs)))
             results[one.title] = score(predictions, self.encoder.protocol, one.threshold)
         pck = mean_over([result.per_image for result in results.values()])
         rounded = _rounded(pck)
