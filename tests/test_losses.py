@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from simsc.errors import ConfigError
-from simsc.losses import gaussian_cross_entropy, gaussian_lattice, temperature_regularizer
+from simsc.losses import gaussian_cross_entropy, gaussian_lattice, region_cross_entropy, temperature_regularizer
 from simsc.matching.scores import query_scores
 
 ONE = torch.tensor([[True]])
@@ -164,3 +164,37 @@ def test_wrong_options_are_refused():
         gaussian_cross_entropy(torch.zeros(1, 1, 2, 2), torch.zeros(1, 1, 2), ONE, interpolate="logprob")
     with pytest.raises(ConfigError, match="kernel 1"):
         gaussian_lattice(region=1, kernel=1)
+
+
+@given(
+    x=st.floats(0, 6), y=st.floats(0, 4), radius=st.floats(0.8, 5), seed=st.integers(0, 99), scale=st.floats(0.1, 300)
+)
+def test_a_region_costs_minus_the_logarithm_of_its_probability(
+    x: float, y: float, radius: float, seed: int, scale: float
+) -> None:
+    scores = scale * torch.randn(5, 7, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    logs = scores.flatten().log_softmax(0).reshape(5, 7)
+    inside = [logs[v, u] for v in range(5) for u in range(7) if (u - x) ** 2 + (v - y) ** 2 <= radius**2]
+    expected = -torch.stack(inside).logsumexp(0)
+    found = region_cross_entropy(scores[None, None], torch.tensor([[[x, y]]]).double(), torch.tensor([[radius]]), ONE)
+    torch.testing.assert_close(found[0], expected, rtol=1e-6, atol=1e-9)
+
+
+def test_regions_that_hold_no_cell_and_padding_cost_nothing_and_send_no_gradient() -> None:
+    scores = torch.randn(1, 3, 4, 4, requires_grad=True)
+    points = torch.tensor([[[1.5, 1.5], [1.0, 1.0], [2.0, 2.0]]])
+    mask = torch.tensor([[True, False, True]])
+    loss = region_cross_entropy(scores, points, torch.tensor([[0.1, 1.0, 1.0]]), mask)
+    alone = region_cross_entropy(scores[:, 2:], points[:, 2:], torch.tensor([[1.0]]), ONE)
+    torch.testing.assert_close(loss, alone)
+    (gradient,) = torch.autograd.grad(loss.sum(), scores)
+    assert gradient.isfinite().all()
+    assert not gradient[0, :2].any()
+    assert gradient[0, 2].any()
+
+
+def test_the_gradient_of_a_region_is_that_of_its_formula() -> None:
+    scores = torch.randn(1, 2, 3, 4, dtype=torch.float64, requires_grad=True)
+    points, radius = torch.tensor([[[1.2, 0.4], [3.0, 2.0]]]).double(), torch.tensor([[1.5, 1.1]]).double()
+    mask = torch.tensor([[True, True]])
+    assert torch.autograd.gradcheck(lambda given: region_cross_entropy(given, points, radius, mask), scores)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from simsc.models.model import SimSC
-from simsc.training.batches import PairBatch
+from simsc.training.batches import PairBatch, points_between
 from simsc.training.config import Config
 from simsc.training.feed import Work
 from simsc.training.objective import PairObjective
@@ -124,3 +124,47 @@ def test_the_temperature_is_read_from_features_that_are_not_normalised(model: Si
     features = model.encode_state((maps,), SIZE)
     assert torch.equal(seen[0], maps)
     assert torch.equal(features.maps, maps)
+
+
+def three_points() -> PairBatch:
+    """Two pairs: three points on a line, whose counterparts lie on another one, and a single point."""
+    source = torch.tensor([[[2.0, 3.0], [6.0, 3.0], [16.0, 3.0]], [[5.0, 5.0], [0.0, 0.0], [0.0, 0.0]]])
+    target = torch.tensor([[[1.0, 1.0], [1.0, 9.0], [1.0, 29.0]], [[7.0, 7.0], [0.0, 0.0], [0.0, 0.0]]])
+    mask = torch.tensor([[True, True, True], [True, False, False]])
+    ends = torch.tensor([[0, 1], [1, 0]])
+    return PairBatch((), ends[:, 0], ends[:, 1], source, target, mask)
+
+
+def test_points_between_divide_the_lines_of_both_images_alike() -> None:
+    batch = three_points()
+    between = points_between(batch, slack=0.5)
+    assert between.mask.tolist() == [[True] * 3, [False] * 3]
+    shares = (between.source_points[0, :, 0] - 2) / 14  # both lines are divided 4 : 10
+    torch.testing.assert_close((between.target_points[0, :, 1] - 1) / 28, shares)
+    assert (between.source_points[0, :, 1] == 3).all()
+    assert (between.target_points[0, :, 0] == 1).all()
+    moved = (between.source_points - batch.source_points)[0, :, 0]
+    assert (moved.abs() >= 0.2 * 4 - 1e-4).all()  # at least a fifth of the way to a neighbour
+    lengths = {0.5 * 8.0, 0.5 * 20.0, 0.5 * 28.0}
+    assert all(min(abs(float(radius) - length) for length in lengths) < 1e-4 for radius in between.radius[0])
+
+
+def test_points_between_are_those_of_the_pair_alone() -> None:
+    batch = three_points()
+    alone = PairBatch(
+        (), batch.source[:1], batch.target[:1], batch.source_points[:1], batch.target_points[:1], batch.mask[:1]
+    )
+    torch.testing.assert_close(points_between(alone).source_points, points_between(batch).source_points[:1])
+
+
+def test_points_between_add_to_the_loss_by_their_weight(model: SimSC) -> None:
+    left = torch.tensor([[[7.5, 7.5], [9.5, 7.5]]] * len(ENDS))
+    right = left + torch.tensor([32.0, 0.0])  # two cells from where the features of the left are
+    ends = torch.tensor(ENDS)
+    pairs = PairBatch((), ends[:, 0], ends[:, 1], left, right, torch.ones(len(ENDS), 2, dtype=torch.bool))
+    losses = [
+        PairObjective(model, replace(CONFIG, between=weight))((orthogonal_cells(),), SIZE, pairs).total.item()
+        for weight in (0.0, 1.0, 2.0)
+    ]
+    assert losses[1] > losses[0]
+    assert losses[2] - losses[1] == pytest.approx(losses[1] - losses[0], rel=1e-5)
