@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from simsc import distributed
 from simsc.cli import app
+from simsc.devices import pick_precision
 from simsc.errors import ConfigError
 from simsc.training.config import Config
 from simsc.training.trainer import Trainer
@@ -90,3 +91,17 @@ def test_seeds_are_those_of_numpy(seed: int) -> None:
     with pytest.raises(ConfigError, match=rf"seed = {seed} is not allowed; allowed: 0 to 4294967295"):
         Config(seed=seed)
     assert Config(seed=2**32 - 1).seed == 2**32 - 1
+
+
+def test_auto_is_bf16_only_where_the_processor_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    cpu = torch.device("cpu")
+    for able, expected in (({"avx512_bf16": True}, torch.bfloat16), ({"avx512_bf16": False}, None), ({}, None)):
+        monkeypatch.setattr(torch.cpu, "get_capabilities", lambda able=able: able, raising=False)
+        assert pick_precision("auto", cpu) is expected
+        assert pick_precision("float32", cpu) is None
+        assert pick_precision("bf16", cpu) is torch.bfloat16
+
+
+def test_a_precision_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(ConfigError, match="precision 'fp8'"):
+        pick_precision("fp8", torch.device("cpu"))

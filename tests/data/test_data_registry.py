@@ -21,6 +21,7 @@ REAL = [
     ("pfpascal", "val", 308, 2519),
     ("pfpascal", "test", 299, 2414),
     ("pfpascal", "clean", 204, 1587),
+    ("pfpascal", "unseen", 79, 599),
     ("pfwillow", "test", 900, 9000),
     ("spair", "test", 12234, 88328),
     ("spair", "clean", 8444, 58908),

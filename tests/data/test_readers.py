@@ -60,6 +60,13 @@ class TestPFPascal:
     def test_clean_leaves_out_training_pairs_in_either_order(self, pfpascal: Path) -> None:
         assert [pair.name for pair in load_pairs("pfpascal", pfpascal, "clean")] == ["cat/c-a"]
 
+    def test_unseen_leaves_out_pairs_with_a_training_image(self, pfpascal: Path) -> None:
+        with pytest.raises(DataError, match="the split 'unseen' has no pairs"):
+            load_pairs("pfpascal", pfpascal, "unseen")
+        listed = pfpascal / "image_pairs" / "train_pairs.csv"
+        listed.write_text(listed.read_text().replace("a.jpg", "b.jpg"))
+        assert [pair.name for pair in load_pairs("pfpascal", pfpascal, "unseen")] == ["cat/c-a"]
+
     def test_train_all_forms_pairs_of_training_images_but_none_that_is_held_out(self, pfpascal: Path) -> None:
         listed = pfpascal / "image_pairs" / "train_pairs.csv"
         row = listed.read_text().splitlines()[1]

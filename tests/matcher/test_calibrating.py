@@ -28,6 +28,9 @@ def test_a_fit_is_calibrated_on_other_examples_of_the_kind() -> None:
     assert result.auc_right > 0.85
     assert result.auc_right_peak == pytest.approx(0.5, abs=0.05)
     assert result.kept > result.kept_peak
+    known = made(seed=1)
+    confidence = fit(made(seed=0)).probabilities(known.signals)[0]
+    assert result.auc_known == auc(confidence[known.present], known.right[known.present]) != result.auc_right
     assert sum(count for _, _, count in result.reliability) == result.points
 
 

@@ -12,6 +12,7 @@ from simsc.losses import gaussian_cross_entropy
 from simsc.matching.dense import dense_match
 from simsc.matching.features import Features
 from simsc.matching.scores import query_scores
+from simsc.models.inference import prepare_for_inference
 from simsc.models.model import SimSC
 from simsc.models.trainable import tail_blocks
 
@@ -243,3 +244,25 @@ def test_unknown_convention_is_refused(tiny):
 def test_a_head_without_normalised_features_is_refused(tiny):
     with pytest.raises(ConfigError, match="normalised"):
         SimSC(tiny("resnet"), head="sfnet", normalize=False)
+
+
+@pytest.mark.parametrize("family", ["resnet", "vit"])
+@pytest.mark.parametrize("head", ["none", "upsampled"])
+def test_half_precision_gives_nearly_the_same_features_in_float32(tiny, family, head):
+    exact, half = (SimSC(tiny(family), head=head) for _ in range(2))
+    half.load_state_dict(exact.state_dict())
+    prepare_for_inference(exact), prepare_for_inference(half, torch.bfloat16)
+    expected, found = exact.encode(images()), half.encode(images())
+    assert found.maps.dtype == found.beta.dtype == torch.float32
+    assert not torch.equal(found.maps, expected.maps)  # it did compute in half precision
+    similarity = torch.nn.functional.cosine_similarity(found.maps, expected.maps, dim=1)
+    assert similarity.min() > 0.99
+    torch.testing.assert_close(found.beta, expected.beta, rtol=0.02, atol=0)
+
+
+def test_training_keeps_its_own_precision(tiny):
+    model = SimSC(tiny("vit"), trainable="last-block").train()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert model.trunk(images())[0].dtype in (torch.bfloat16, torch.float32)
+        inner = model.encode(images()).maps
+    assert not torch.equal(inner.float(), model.encode(images()).maps)

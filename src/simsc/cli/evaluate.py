@@ -41,6 +41,7 @@ def evaluate(
     out: Path | None = typer.Option(None, help="Write the result as JSON."),
     limit: int | None = typer.Option(None, min=1, help="Only the first so many pairs."),
     device: str = typer.Option("auto", help="auto, cpu, cuda, mps."),
+    precision: str = typer.Option("float32", help="float32, bf16, or auto: bf16 where the device is quick with it."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON instead of a table."),
 ) -> None:
     """Measure PCK per image, per point and per category under a named protocol."""
@@ -55,7 +56,7 @@ def evaluate(
     choice = check_mirror(mirror)
     with distributed.process_group(device), outputs(*((predictions, out) if distributed.is_main() else ())):
         place = distributed.local_device(device)  # refused, if at all, before anything slow
-        trained = Trained.open(model).ready(place)
+        trained = Trained.open(model).ready(place, precision)
         with _progress(distributed.is_main()) as progress:
             result, found = evaluate_model(
                 trained, data, root, split, protocol, localizer=localizer, beta_eval=beta_eval,

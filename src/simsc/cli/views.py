@@ -268,6 +268,7 @@ def print_quality(quality: Quality) -> None:
     table.add_row(
         "  by peak probability / cycle error", f"{quality.auc_right_peak:.3f} / {quality.auc_right_cycle:.3f}"
     )
+    table.add_row("  among points with a counterpart", f"{quality.auc_known:.3f}")
     table.add_row("AUC counterpart against none", f"{quality.auc_present:.3f}")
     table.add_row("kept at 90 % precision", f"{quality.kept:.1%}")
     table.add_row("  by peak probability / cycle error", f"{quality.kept_peak:.1%} / {quality.kept_cycle:.1%}")

@@ -18,8 +18,8 @@ from simsc.evaluation.scoring import score
 from simsc.matching.mirror import Mirror
 from simsc.models.trained import Trained
 
-CLEAN = "clean"
-"""Subset reported beside the official test split where that split leaks."""
+CLEAN, UNSEEN = "clean", "unseen"
+"""Subsets reported beside the official test split where that split leaks."""
 
 
 def evaluate_model(
@@ -75,18 +75,24 @@ def evaluate_model(
         result["mirror"] = mirror
         result["mirrored"] = sum(item.mirrored for item in predictions)
     result.update(score(predictions, rules, info.threshold).to_dict())
-    if split == "test" and CLEAN in info.splits:
-        result.update(_clean_subset(predictions, rules, info, root))
+    if split == "test":
+        result.update(_subsets(predictions, rules, info, root))
     return result, predictions
 
 
-def _clean_subset(
+def _subsets(
     predictions: Sequence[Prediction], rules: Protocol, info: DatasetInfo, root: str | Path | None
 ) -> dict[str, Any]:
     """Figures of the test pairs that do not leak from training; a note where the data cannot tell which these are."""
-    try:
-        names = {pair.name for pair in load_pairs(info.name, root, CLEAN)}
-    except DataError as error:
-        return {"note": f"no figures for the clean subset: {error}"}
-    kept = [item for item in predictions if item.pair.removesuffix("~swapped") in names]
-    return {"subsets": {CLEAN: score(kept, rules, info.threshold).to_dict()}} if kept else {}
+    found: dict[str, Any] = {}
+    for subset in (CLEAN, UNSEEN):
+        if subset not in info.splits:
+            continue
+        try:
+            names = {pair.name for pair in load_pairs(info.name, root, subset)}
+        except DataError as error:
+            return {"note": f"no figures for the {subset} subset: {error}"}
+        kept = [item for item in predictions if item.pair.removesuffix("~swapped") in names]
+        if kept:
+            found[subset] = score(kept, rules, info.threshold).to_dict()
+    return {"subsets": found} if found else {}

@@ -74,8 +74,10 @@ class Quality(NamedTuple):
         points: number of examples.
         right: share of them that is right.
         ece: expected calibration error of the confidence, over bins of equal width.
-        auc_right: how well the confidence tells right from wrong, among points that have a counterpart.
+        auc_right: how well the confidence tells matches that are right from all others, those without a counterpart
+            among them.
         auc_right_peak, auc_right_cycle: the same for peak probability and cycle error alone.
+        auc_known: how well the confidence tells right from wrong among points that have a counterpart.
         auc_present: how well the second probability tells points with a counterpart from those without.
         kept, kept_peak, kept_cycle: share of points kept at 90 % precision, by confidence, peak or cycle error.
         reliability: for each bin the mean confidence, the share that is right, and the number of points.
@@ -87,6 +89,7 @@ class Quality(NamedTuple):
     auc_right: float
     auc_right_peak: float
     auc_right_cycle: float
+    auc_known: float
     auc_present: float
     kept: float
     kept_peak: float
@@ -186,9 +189,10 @@ def quality(calibration: Calibration, examples: Examples) -> Quality:
         points=len(examples),
         right=float(examples.right.mean()),
         ece=sum(count * abs(mean - share) for mean, share, count in bins) / len(examples),
-        auc_right=auc(confidence[known], examples.right[known]),
-        auc_right_peak=auc(examples.peak[known], examples.right[known]),
-        auc_right_cycle=auc(-examples.cycle[known], examples.right[known]),
+        auc_right=auc(confidence, examples.right),
+        auc_right_peak=auc(examples.peak, examples.right),
+        auc_right_cycle=auc(-examples.cycle, examples.right),
+        auc_known=auc(confidence[known], examples.right[known]),
         auc_present=auc(counterpart, known),
         kept=kept_at(confidence, examples.right),
         kept_peak=kept_at(examples.peak, examples.right),

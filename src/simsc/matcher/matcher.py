@@ -47,7 +47,8 @@ def load(model: str | Path | SimSC | Trained | None = None, **options: Any) -> M
     """
     if isinstance(model, SimSC | Trained):
         return Matcher(model, **options)
-    return Matcher(Trained.open(model).ready(), **options)  # nobody else holds it: it need not be copied
+    device, precision = pick_device(options.get("device", "auto")), options.get("precision", "float32")
+    return Matcher(Trained.open(model).ready(device, precision), **options)  # nobody else holds it: it is not copied
 
 
 class Matcher:
@@ -66,6 +67,8 @@ class Matcher:
         beta_eval: temperature that scores are divided by, for models that have not learned one; None for the one that
             is stored with the model.
         device: ``auto``, ``cpu``, ``cuda``, ``mps``.
+        precision: what the network computes in: ``float32``, ``bf16``, or ``auto`` for bf16 where the device is quick
+            with it; a model that is ready for inference keeps its own.
         runtime: ``torch``, or ``onnx`` to run the network on ONNX Runtime (needs the extra ``export``).
     """
 
@@ -79,6 +82,7 @@ class Matcher:
         localizer: str | None = None,
         beta_eval: float | None = None,
         device: str = "auto",
+        precision: str = "float32",
         runtime: str = "torch",
     ) -> None:
         trained = Trained.of(model)
@@ -88,7 +92,7 @@ class Matcher:
         if not self.beta_eval > 0:
             raise ConfigError(f"beta_eval = {beta_eval} is not allowed; allowed: above 0")
         self.device = pick_device(device)
-        self.trained = trained.copy().ready(self.device)
+        self.trained = trained.copy().ready(self.device, precision)
         self.model = self.trained.network
         stride, convention = self.model.backbone.stride, self.model.convention
         self.view = View(size or trained.image_size, stride, keep_aspect, convention)

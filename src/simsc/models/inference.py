@@ -12,16 +12,23 @@ from simsc.models.backbone import Backbone
 from simsc.models.model import SimSC
 
 
-def prepare_for_inference(model: SimSC) -> SimSC:
+def prepare_for_inference(model: SimSC, precision: torch.dtype | None = None) -> SimSC:
     """Fold batch normalisation into the convolutions and lay weights out channels last; changes ``model``.
 
-    The weights then have other names: do not train or save the model afterwards.
+    The weights then have other names: do not train or save the model afterwards. With a ``precision`` below float32,
+    backbone and head compute products and convolutions in it; features and temperatures stay float32.
     """
     if model.prepared:
         return model
     model.prepared = True
     fold_batchnorm(model.backbone)
     model.backbone.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    model.precision = precision
+    if precision is not None:
+        for part in (model.backbone, model.head):
+            for module in part.modules():
+                if isinstance(module, nn.Linear | nn.Conv2d | nn.ConvTranspose2d):
+                    module.to(precision)  # once, instead of in every forward pass
     return model.eval().requires_grad_(False)
 
 

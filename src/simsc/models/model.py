@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -55,6 +57,7 @@ class SimSC(nn.Module):
         self.normalize, self.query, self.convention = normalize, query, convention
         self.freeze_batchnorm = freeze_batchnorm
         self.head_name = head
+        self.precision: torch.dtype | None = None  # of products in inference; None for that of the weights
         self.prepared = False  # for inference, see simsc.models.inference: no longer to be trained or saved
         self.head = build_head(head, backbone, normalize=normalize, query=query)
         self.set_trainable(trainable)
@@ -92,22 +95,26 @@ class SimSC(nn.Module):
         with torch.no_grad():
             if self._split < 0:
                 return (images,)
-            state = self.backbone.embed(self.backbone.normalize(images))
-            state, layers = self._walk(state, 0, self._split, size)
+            with self._computing(images):
+                state = self.backbone.embed(self.backbone.normalize(images))
+                state, layers = self._walk(state, 0, self._split, size)
             return (state, *layers)
 
     def encode_state(self, state: State, image_size: Size) -> Features:
         """Features of images from their (cached) trunk outputs."""
         current, *layers = state
         start = self._split
-        if start < 0:
-            current, start = self.backbone.embed(self.backbone.normalize(current)), 0
-        # A layer that ends exactly at the split was already collected by the trunk.
-        done = start if self._split >= 0 else -1
-        current, more = self._walk(current, start, self.backbone.num_blocks, image_size, after=done)
-        maps = self.backbone.to_map(current, image_size, final=True)
+        with self._computing(current):
+            if start < 0:
+                current, start = self.backbone.embed(self.backbone.normalize(current)), 0
+            # A layer that ends exactly at the split was already collected by the trunk.
+            done = start if self._split >= 0 else -1
+            current, more = self._walk(current, start, self.backbone.num_blocks, image_size, after=done)
+            maps = self._whole(self.backbone.to_map(current, image_size, final=True))
         features = Features(maps, self.temperature(maps), image_size, (*layers, *more))
-        return self.head.prepare(features)
+        with self._computing(current):
+            features = self.head.prepare(features)
+        return replace(features, maps=self._whole(features.maps))
 
     def encode(self, images: Tensor) -> Features:
         """Features of images ``(B, 3, H, W)`` in [0, 1]."""
@@ -161,6 +168,14 @@ class SimSC(nn.Module):
             },
         ]
         return [group for group in groups if group["params"]]
+
+    def _computing(self, like: Tensor) -> AbstractContextManager[object]:
+        """The precision of inference; training has its own, which this must not end."""
+        return nullcontext() if self.precision is None else torch.autocast(like.device.type, dtype=self.precision)
+
+    def _whole(self, maps: Tensor) -> Tensor:
+        """Maps as the rest of the pipeline computes with them: in float32 where inference was quicker than that."""
+        return maps if self.precision is None else maps.float()
 
     @property
     def _split(self) -> int:

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from simsc.devices import pick_precision
 from simsc.errors import ConfigError, SimscError, WeightsError
 from simsc.files import atomic_path
 from simsc.models.backbone import build_backbone
@@ -100,9 +101,12 @@ class Trained:
         """The same network with some entries of its card changed."""
         return replace(self, card=replace(self.card, **changes))
 
-    def ready(self, device: torch.device | str = "cpu") -> Trained:
-        """Prepare the network for inference on a device; it can then no longer be trained or saved."""
-        prepare_for_inference(self.network).to(device)
+    def ready(self, device: torch.device | str = "cpu", precision: str = "float32") -> Trained:
+        """Prepare the network for inference on a device; it can then no longer be trained or saved.
+
+        ``precision`` is one of :data:`simsc.devices.PRECISIONS`; that of a network which is ready already stays.
+        """
+        prepare_for_inference(self.network, pick_precision(precision, torch.device(device))).to(device)
         return self
 
     def copy(self) -> Trained:

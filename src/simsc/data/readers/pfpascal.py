@@ -33,10 +33,12 @@ _LISTS = {
     "val": ("val_pairs.csv", "val_pairs_pf_pascal.csv"),
     "test": ("test_pairs.csv", "test_pairs_pf_pascal.csv"),
 }
+_PARTS_OF_TEST = ("clean", "unseen")
 
 
 class PFPascal(Dataset):
-    """``clean`` are the test pairs that train does not hold in either order.
+    """``clean`` are the test pairs that train does not hold in either order; ``unseen`` those of which train holds
+    neither image.
 
     ``train-all`` are the training images, plain and mirrored, and all pairs of them that can be formed, but for those
     of validation and test that train does not list itself.
@@ -45,7 +47,7 @@ class PFPascal(Dataset):
     info = DatasetInfo(
         name="pfpascal",
         title="PF-PASCAL",
-        splits=("train", "train-all", "val", "test", "clean"),
+        splits=("train", "train-all", "val", "test", "clean", "unseen"),
         threshold="img",
         folders=("pfpascal", "pf-pascal", "PF-PASCAL"),
         markers=("PF-dataset-PASCAL",),
@@ -71,6 +73,7 @@ class PFPascal(Dataset):
             "val": (308, 2519),
             "test": (299, 2414),
             "clean": (204, 1587),
+            "unseen": (79, 599),
         },
     )
     listed = True
@@ -78,10 +81,10 @@ class PFPascal(Dataset):
     def objects(self, root: Path, split: str) -> list[Annotated]:
         """The images of a split's list, sorted within each category; mirrored ones too in ``train-all``."""
         reader, path = _Reader(root), _list_file(root, split)
-        left_out = _unordered(root, "train") if split == "clean" else set()
+        kept = _kept(root, split)
         stems: dict[str, set[str]] = {}
         for number, row in enumerate(read_csv(path, _COLUMNS), start=2):
-            if frozenset(_stems(row)) not in left_out:
+            if kept(frozenset(_stems(row))):
                 stems.setdefault(_category(row["class"], f"{path}, line {number}"), set()).update(_stems(row))
         plain = [reader.annotated(category, stem) for category in sorted(stems) for stem in sorted(stems[category])]
         return plain + [one.mirrored() for one in plain] if split == "train-all" else plain
@@ -91,10 +94,10 @@ class PFPascal(Dataset):
         if split == "train-all":
             return self._all_pairs(root)
         listed = _Reader(root).read(_list_file(root, split))
-        if split != "clean":
+        if split not in _PARTS_OF_TEST:
             return listed
-        seen, images = _unordered(root, "train"), listed_images(root, "test")
-        return [pair for pair, stems in zip(listed, images, strict=True) if frozenset(stems) not in seen]
+        kept, images = _kept(root, split), listed_images(root, "test")
+        return [pair for pair, stems in zip(listed, images, strict=True) if kept(frozenset(stems))]
 
     def kept_apart(self, root: Path, split: str) -> frozenset[frozenset[str]]:
         """Of ``train-all``: the pairs of validation and test, unless train itself lists them."""
@@ -137,7 +140,7 @@ def _stems(row: dict[str, str]) -> tuple[str, str]:
 
 
 def _list_file(root: Path, split: str) -> Path:
-    split = {"clean": "test", "train-all": "train"}.get(split, split)
+    split = "test" if split in _PARTS_OF_TEST else {"train-all": "train"}.get(split, split)
     folders = (root / "image_pairs", root, root / MARKER, root / "pf-pascal_image_pairs")
     candidates = [folder / name for name in _LISTS[split] for folder in folders]
     for candidate in candidates:
@@ -147,6 +150,17 @@ def _list_file(root: Path, split: str) -> Path:
         f"{root}: the list of PF-Pascal {split} pairs is missing; put it at {candidates[0]} "
         "(run `simsc data download pfpascal`)"
     )
+
+
+def _kept(root: Path, split: str) -> Callable[[frozenset[str]], bool]:
+    """Whether a pair of a list, by its images in any order, belongs to a split."""
+    if split not in _PARTS_OF_TEST:
+        return lambda _: True
+    trained = _unordered(root, "train")
+    if split == "clean":
+        return lambda stems: stems not in trained
+    images = frozenset[str]().union(*trained)
+    return lambda stems: not stems & images
 
 
 class _Reader:
