@@ -52,9 +52,9 @@ def test_the_same_part_is_found_where_it_is(built: Path, collection: Path) -> No
 def test_the_coarse_search_looks_at_few_images(built: Path, collection: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     index = Index(built)
     looked: list[str] = []
-    look = index._look
+    look = index._similarity
     monkeypatch.setattr(
-        index, "_look", lambda feature, source, path: looked.append(path) or look(feature, source, path)
+        index, "_similarity", lambda feature, source, path: looked.append(path) or look(feature, source, path)
     )
     exact = index.find(collection / "20.png", (100, 40), top=3, exhaustive=True)
     assert len(looked) == len(index) == 41

@@ -55,35 +55,39 @@ def test_every_row_has_its_result(manifest: Path, tmp_path: Path, tiny: Settings
         np.testing.assert_allclose([(p["x"], p["y"]) for p in row["points"]], expected.points, atol=0.3)
         np.testing.assert_allclose([(p["x"], p["y"]) for p in row["source_points"]], asked["points"], atol=1e-4)
         np.testing.assert_allclose(row["confidence"], expected.confidence, rtol=0.05)
+        assert row["status"] == expected.status.tolist()
         np.testing.assert_allclose(row["cycle_error"], expected.cycle_error, atol=2)
         assert row["temperature"] == pytest.approx(expected.temperature, rel=1e-4)
-        assert (row["error"], row["status"], row["mirrored"]) == (None, None, False)
+        assert (row["error"], row["mirrored"]) == (None, False)
     assert not (tmp_path / "out" / "_encodings").exists()
 
 
-def test_results_do_not_depend_on_order_memory_or_store(manifest: Path, tmp_path: Path, tiny: Settings) -> None:
-    bulk(manifest, tmp_path / "a", shard_rows=7, settings=tiny, resources=ALONE)
+def test_results_do_not_depend_on_order_memory_or_store(manifest: Path, tmp_path: Path, packaged: Settings) -> None:
+    bulk(manifest, tmp_path / "a", shard_rows=7, settings=packaged, resources=ALONE)
     lines = manifest.read_text().splitlines()
     shuffled = [lines[index] for index in np.random.default_rng(0).permutation(len(lines))]
     (tmp_path / "other.jsonl").write_text("\n".join(shuffled))
     none = Resources(workers=1, store="none", max_bytes=0)
-    bulk(tmp_path / "other.jsonl", tmp_path / "b", shard_rows=5, settings=tiny, resources=none)
+    bulk(tmp_path / "other.jsonl", tmp_path / "b", shard_rows=5, settings=packaged, resources=none)
     one, two = (
         sorted(json.dumps({**row, "row": 0, "id": ""}, sort_keys=True) for row in rows(tmp_path / name))
         for name in "ab"
     )
     assert one == two
+    trusted = [row for row in rows(tmp_path / "a") if row["source"] == row["target"]]
+    assert all(None not in (row["cycle_error"], row["status"]) for row in trusted)
+    assert {status for row in trusted for status in row["status"]} > {"unsure"}
 
 
 @pytest.mark.slow
-def test_two_processes_write_the_same_bytes_as_one(manifest: Path, tmp_path: Path, tiny: Settings) -> None:
+def test_two_processes_write_the_same_bytes_as_one(manifest: Path, tmp_path: Path, packaged: Settings) -> None:
     store = Resources(workers=2, store=str(tmp_path / "store"))
     for name, resources in (("one", ALONE), ("two", store)):
-        outcome = bulk(manifest, tmp_path / name, shard_rows=5, settings=tiny, resources=resources)
+        outcome = bulk(manifest, tmp_path / name, shard_rows=5, settings=packaged, resources=resources)
         assert outcome.done == 36
     assert parts(tmp_path / "one") == parts(tmp_path / "two")
     assert len(list((tmp_path / "store").rglob("*.safetensors"))) == 6
-    again = bulk(manifest, tmp_path / "three", settings=tiny, resources=replace(store, workers=1))
+    again = bulk(manifest, tmp_path / "three", settings=packaged, resources=replace(store, workers=1))
     assert again.encoded == 0
 
 

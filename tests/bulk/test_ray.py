@@ -36,7 +36,9 @@ def numbers(folder: Path) -> list[int]:
     return sorted(pq.read_table(folder, columns=["row"])["row"].to_pylist())
 
 
-def test_ray_writes_the_same_bytes_also_when_a_worker_is_killed(manifest: Path, tmp_path: Path, tiny: Settings) -> None:
+def test_ray_writes_the_same_bytes_also_when_a_worker_is_killed(
+    manifest: Path, tmp_path: Path, packaged: Settings
+) -> None:
     killed: list[int] = []
 
     def kill_one(outcome: Outcome) -> None:
@@ -44,14 +46,14 @@ def test_ray_writes_the_same_bytes_also_when_a_worker_is_killed(manifest: Path, 
             killed.append(outcome.last.process)
             os.kill(outcome.last.process, signal.SIGKILL)
 
-    outcome = bulk(manifest, tmp_path / "ray", shard_rows=2, settings=tiny, resources=TWO, progress=kill_one)
+    outcome = bulk(manifest, tmp_path / "ray", shard_rows=2, settings=packaged, resources=TWO, progress=kill_one)
     assert killed
     assert (outcome.done, outcome.errors) == (36, 0)
     assert numbers(tmp_path / "ray") == list(range(36))
-    bulk(manifest, tmp_path / "local", shard_rows=2, settings=tiny, resources=Resources(workers=1))
+    bulk(manifest, tmp_path / "local", shard_rows=2, settings=packaged, resources=Resources(workers=1))
     for path in sorted((tmp_path / "local").glob("part-*.parquet")):
         assert (tmp_path / "ray" / path.name).read_bytes() == path.read_bytes()
-    again = bulk(manifest, tmp_path / "ray", settings=tiny, resources=TWO)
+    again = bulk(manifest, tmp_path / "ray", settings=packaged, resources=TWO)
     assert (again.resumed, again.done) == (18, 0)
 
 

@@ -18,14 +18,13 @@ import torch
 import torch.nn.functional as F
 
 from simsc.bulk.engines import run_here, usual_workers
-from simsc.bulk.pairs import Ready, make_ready, plain
+from simsc.bulk.pairs import Ready, calibrated, judge_all, look_up, make_ready, plain
 from simsc.bulk.places import Place, need, read_bytes
 from simsc.bulk.rules import find_images
 from simsc.bulk.store import Encodings, Store, fingerprint
 from simsc.errors import ConfigError, DataError, SimscError
 from simsc.matcher import EncodedImage, Matcher, load
 from simsc.matcher.queries import check_query
-from simsc.matching.localize import localize, peak_probability
 
 POOL = 2
 """Features are averaged over so many cells a side before they are indexed: a quarter of the memory."""
@@ -46,13 +45,14 @@ class Hit:
         image: its path.
         point: ``(x, y)`` in pixels.
         similarity: cosine of the best cell's feature and the query's, in [-1, 1]; hits are sorted by it.
-        confidence: probability of the best cell among those of its image.
+        confidence, status: as of a match of the two images.
     """
 
     image: str
     point: tuple[float, float]
     similarity: float
     confidence: float
+    status: str
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -158,8 +158,9 @@ class Index:
         source = make_ready(self.matcher)(encoded)
         feature = source.sample(query)
         chosen = range(len(self)) if exhaustive else self._near(feature, max(candidates, top))
-        hits = [hit for index in chosen if (hit := self._look(feature, source, self.images[index])) is not None]
-        return sorted(hits, key=lambda hit: (-hit.similarity, hit.image))[:top]
+        alike = [(self._similarity(feature, source, self.images[index]), self.images[index]) for index in chosen]
+        best = sorted((-value, path) for value, path in alike if value is not None)[:top]
+        return [self._hit(source, query, path, -value) for value, path in best]
 
     def _near(self, feature: torch.Tensor, count: int) -> list[int]:
         """Images with features like the query's, the nearest first."""
@@ -177,16 +178,24 @@ class Index:
     def _cells(self) -> int:
         return int(self._coarse.ntotal // len(self))
 
-    def _look(self, feature: torch.Tensor, source: Ready, path: str) -> Hit | None:
+    def _similarity(self, feature: torch.Tensor, source: Ready, path: str) -> float | None:
         try:
             target = self._ready.get(path)
         except (SimscError, OSError):
             return None  # an image that has gone since the index was built
-        scores = (feature @ target.rows.t()).unflatten(1, target.map_size)[None]
-        scaled = scores / self.matcher.beta_eval
-        x, y = target.pixels(localize(scaled, self.matcher.localizer)[0])[0]
-        similarity = float(scores.max()) * source.temperature * target.temperature
-        return Hit(path, (float(x), float(y)), similarity, float(peak_probability(scaled)[0, 0]))
+        best = float((feature @ target.rows.t()).max())
+        return best * source.temperature * target.temperature
+
+    def _hit(self, source: Ready, query: np.ndarray, path: str, similarity: float) -> Hit:
+        """Where the query lies in an image, and how far that can be trusted."""
+        target, judged = self._ready.get(path), calibrated(self.matcher)
+        (found,) = look_up(self.matcher, target, [(source.sample(query), source.temperature)], judged)
+        if judged:
+            (back,) = look_up(self.matcher, source, [(target.sample(found.points), target.temperature)])
+            found.cycle_error = np.linalg.norm(back.points - query, axis=1)
+            judge_all(self.matcher, [found], [max(source.frame.original)])
+        x, y = found.points[0]
+        return Hit(path, (float(x), float(y)), similarity, float(found.confidence[0]), str(found.status[0]))
 
 
 def _encodings(

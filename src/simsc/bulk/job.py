@@ -6,6 +6,7 @@ The folder of a job holds ``_job.json`` (what is being done), ``part-<shard>.par
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -215,6 +216,7 @@ def _open_job(
         "rule": [rule, count] if manifest.is_folder() else None,
         "settings": settings.to_dict(),
         "model": mark,
+        "use": _use(matcher),
     }
     facts_place = out / "_job.json"
     if facts_place.is_file():
@@ -297,6 +299,12 @@ def _identity(manifest: Place) -> dict[str, Any]:
     """What tells one manifest from another without reading it all."""
     info = manifest.info()
     return {"path": str(manifest), "size": info.size, "time": None if manifest.is_folder() else str(info.mtime_ns)}
+
+
+def _use(matcher: Matcher) -> str:
+    """Hash of what turns encodings into matches and their confidence."""
+    facts = f"{matcher.localizer} {matcher.beta_eval} {matcher.trained.calibration}"
+    return hashlib.sha256(facts.encode()).hexdigest()[:16]
 
 
 def _store_folder(out: Place, resources: Resources) -> str | None:

@@ -19,16 +19,18 @@ from simsc.coordinates import Size, resize_points
 from simsc.errors import DataError, SimscError
 from simsc.frames import Frame
 from simsc.matcher import EncodedImage, Matcher
+from simsc.matcher.matcher import judge
 from simsc.matcher.queries import check_query
 from simsc.matching.features import neighbours
 from simsc.matching.localize import localize, peak_probability
 from simsc.matching.scores import unit_features
+from simsc.matching.signals import map_signals
 
 ROW_MULTIPLE = 16
 """Products have a multiple of so many rows: a row's digits then do not depend on how many others there are."""
 
-MAX_ROWS = 1024
-"""Queries over one target in one product; score maps of more of them leave the processor's cache."""
+MAX_SCORES = 1 << 20
+"""Scores of one product, in whole multiples of rows: products of more rows are hardly faster, and take memory."""
 
 MAX_QUERY_BYTES = 128 << 20
 """Query features that are held at a time."""
@@ -81,6 +83,11 @@ def plain(matcher: Matcher) -> bool:
     return head.compares_features and head.query == "normalize-then-sample" and not matcher.flip
 
 
+def calibrated(matcher: Matcher) -> bool:
+    """Whether the model knows how often its matches are right."""
+    return matcher.trained.calibration is not None
+
+
 def make_ready(matcher: Matcher) -> Callable[[EncodedImage], Ready]:
     """From an encoding to the form that products take."""
 
@@ -95,21 +102,24 @@ def make_ready(matcher: Matcher) -> Callable[[EncodedImage], Ready]:
 
 @dataclass
 class Found:
-    """What became of a pair: matches, or the reason why there are none.
+    """The matches of a pair.
 
     Attributes:
         points: ``(n, 2)`` float64 xy in pixels of the target.
-        confidence: ``(n,)``.
-        cycle_error: ``(n,)`` pixels of the source, or None if it was not asked for.
-        status: ``(n,)`` texts, or None where the matcher gives none.
+        confidence, status: ``(n,)`` as of :class:`simsc.matcher.MatchResult`; without the way back, the peak
+            probability and ``unsure``.
         temperature: of the pair.
+        signals: ``(n, 4)`` of the score maps, or None where nobody will judge by them.
+        cycle_error: ``(n,)`` pixels of the source; None without the way back.
+        mirrored: whether the mirror image of the source was matched.
     """
 
     points: np.ndarray
     confidence: np.ndarray
+    status: np.ndarray
     temperature: float
+    signals: np.ndarray | None = None
     cycle_error: np.ndarray | None = None
-    status: list[str] | None = None
     mirrored: bool = False
 
 
@@ -124,9 +134,11 @@ class Pair:
     target: str
     points: np.ndarray | None = None
     ask: Callable[[Size], np.ndarray] | None = None
+    size: Size = (0, 0)
 
     def query(self, size: Size) -> np.ndarray:
-        """The points, checked against the ``(height, width)`` of the source."""
+        """The points, checked against the ``(height, width)`` of the source, which is noted."""
+        self.size = size
         if self.points is None:
             if self.ask is None:
                 raise DataError("no points: the row has neither points nor annotations, and no grid was asked for")
@@ -137,14 +149,17 @@ class Pair:
 
 @torch.inference_mode()
 def match_plain(matcher: Matcher, images: Encodings[Ready], pairs: Sequence[Pair], cycle: bool) -> list[Found | str]:
-    """Matches of all pairs in their order; a pair whose images cannot be used gets the reason."""
+    """Matches of all pairs in their order; a pair whose images cannot be used gets the reason.
+
+    With ``cycle`` they are matched back too, and judged if the model has a calibration.
+    """
     results: list[Found | str] = [""] * len(pairs)
     order = sorted(range(len(pairs)), key=lambda index: (pairs[index].target, pairs[index].source))
-    for block in _blocks(pairs, order, matcher.model.backbone.channels):
+    for block in _blocks(pairs, order, matcher.model.backbone.channels, shared=not cycle):
         chosen = [pairs[index] for index in block]
-        answers = _match_block(matcher, images, chosen)
+        answers = _match_block(matcher, images, chosen, judged=cycle and calibrated(matcher))
         if cycle:
-            _add_cycle(matcher, images, chosen, answers)
+            _match_back(matcher, images, chosen, answers)
         for index, answer in zip(block, answers, strict=True):
             results[index] = answer
     return results
@@ -161,20 +176,13 @@ def match_each(matcher: Matcher, images: Encodings[EncodedImage], pairs: Sequenc
         except (SimscError, OSError, MemoryError) as error:
             results[index] = str(error)
             continue
-        status = getattr(result, "status", None)
-        results[index] = Found(
-            result.points,
-            result.confidence,
-            result.temperature,
-            result.cycle_error,
-            None if status is None else [str(each) for each in status],
-            bool(getattr(result, "mirrored", False)),
-        )
+        facts = result.points, result.confidence, result.status, result.temperature
+        results[index] = Found(*facts, cycle_error=result.cycle_error, mirrored=result.mirrored)
     return results
 
 
-def _blocks(pairs: Sequence[Pair], order: Sequence[int], channels: int) -> list[list[int]]:
-    """Pairs in order, cut where the query features of a block would not fit; the same points of a source count once."""
+def _blocks(pairs: Sequence[Pair], order: Sequence[int], channels: int, shared: bool) -> list[list[int]]:
+    """Pairs in order, cut where the query features of a block would not fit; ``shared``: equal points count once."""
     limit = max(MAX_QUERY_BYTES // (4 * channels), 1)
     blocks: list[list[int]] = [[]]
     held: dict[tuple[str, object], int] = {}
@@ -182,7 +190,7 @@ def _blocks(pairs: Sequence[Pair], order: Sequence[int], channels: int) -> list[
     for index in order:
         pair = pairs[index]
         key = pair.source, pair.ask if pair.points is None else pair.points.tobytes()
-        count = 0 if key in held else _UNKNOWN_COUNT if pair.points is None else len(pair.points)
+        count = 0 if shared and key in held else _UNKNOWN_COUNT if pair.points is None else len(pair.points)
         if total + count > limit and blocks[-1]:
             blocks.append([])
             held, total = {}, 0
@@ -192,11 +200,14 @@ def _blocks(pairs: Sequence[Pair], order: Sequence[int], channels: int) -> list[
     return blocks
 
 
-def _match_block(matcher: Matcher, images: Encodings[Ready], pairs: Sequence[Pair]) -> list[Found | str]:
+def _match_block(
+    matcher: Matcher, images: Encodings[Ready], pairs: Sequence[Pair], judged: bool = False
+) -> list[Found | str]:
+    """Sources one after the other, then targets in the opposite order: what was used last is still in memory."""
     answers: list[Found | str] = [""] * len(pairs)
     queries: dict[int, Tensor] = {}
     betas: dict[int, float] = {}
-    for path, members in _grouped(pairs, lambda pair: pair.source).items():
+    for path, members in sorted(_grouped(pairs, lambda pair: pair.source).items()):
         try:
             source = images.get(path)
         except (SimscError, OSError, MemoryError) as error:
@@ -210,7 +221,7 @@ def _match_block(matcher: Matcher, images: Encodings[Ready], pairs: Sequence[Pai
                 answers[index] = str(error)
         queries.update(_sample_all(source, asked))
         betas.update(dict.fromkeys(members, source.temperature))
-    for path, members in _grouped(pairs, lambda pair: pair.target).items():
+    for path, members in sorted(_grouped(pairs, lambda pair: pair.target).items(), reverse=True):
         members = [index for index in members if index in queries]
         try:
             target = images.get(path)
@@ -218,50 +229,82 @@ def _match_block(matcher: Matcher, images: Encodings[Ready], pairs: Sequence[Pai
             for index in members:
                 answers[index] = str(error)
             continue
-        points, confidence = _look_up(matcher, target, [queries[index] for index in members])
-        start = 0
-        for index in members:
-            part = slice(start, start + len(queries[index]))
-            start = part.stop
-            temperature = betas[index] * target.temperature * matcher.beta_eval
-            answers[index] = Found(points[part], confidence[part], temperature)
+        if not members:
+            continue
+        asked_here = [(queries[index], betas[index]) for index in members]
+        for index, found in zip(members, look_up(matcher, target, asked_here, judged), strict=True):
+            answers[index] = found
     return answers
 
 
-def _add_cycle(
-    matcher: Matcher, images: Encodings[Ready], pairs: Sequence[Pair], answers: Sequence[Found | str]
-) -> None:
-    """Match the answers back, and note how far from the queries they lead."""
-    there = [(pair, answer) for pair, answer in zip(pairs, answers, strict=True) if isinstance(answer, Found)]
-    back = _match_block(matcher, images, [Pair(pair.target, pair.source, answer.points) for pair, answer in there])
-    for (pair, answer), returned in zip(there, back, strict=True):
-        if isinstance(returned, Found):
-            assert pair.points is not None
-            answer.cycle_error = np.linalg.norm(returned.points - pair.points, axis=1)
+def _match_back(matcher: Matcher, images: Encodings[Ready], pairs: Sequence[Pair], answers: list[Found | str]) -> None:
+    """Match the answers back, and judge them by how far from the queries that leads."""
+    there = [(index, answer) for index, answer in enumerate(answers) if isinstance(answer, Found)]
+    ways = [Pair(pairs[index].target, pairs[index].source, answer.points) for index, answer in there]
+    judged, sides = [], []
+    for (index, answer), back in zip(there, _match_block(matcher, images, ways), strict=True):
+        if isinstance(back, str):
+            answers[index] = back
+            continue
+        answer.cycle_error = np.linalg.norm(back.points - pairs[index].points, axis=1)
+        judged.append(answer)
+        sides.append(max(pairs[index].size))
+    if judged and calibrated(matcher):
+        judge_all(matcher, judged, sides)
+
+
+def judge_all(matcher: Matcher, found: Sequence[Found], sides: Sequence[int]) -> None:
+    """Turn what is known of matches into confidence and status; ``sides`` are the larger ones of the sources."""
+    counts = [len(each.points) for each in found]
+    names = "signals", "cycle_error", "confidence"
+    signals, errors, peaks = (np.concatenate([getattr(each, name) for each in found]) for name in names)
+    trust = judge(matcher.trained.calibration, signals, errors, np.repeat(sides, counts), peaks)
+    ends = np.cumsum(counts)[:-1]
+    parts = zip(found, np.split(trust.confidence, ends), np.split(trust.status, ends), strict=True)
+    for each, confidence, status in parts:
+        each.confidence, each.status = confidence, status
 
 
 def _sample_all(source: Ready, asked: Sequence[tuple[int, np.ndarray]]) -> dict[int, Tensor]:
     """Query features of several sets of points of one image; points that were asked for already are not read again."""
-    known: dict[bytes, Tensor] = {}
-    result = {}
-    for index, points in asked:
-        key = points.tobytes()
-        if key not in known:
-            known[key] = source.sample(points)
-        result[index] = known[key]
-    return result
+    known = {points.tobytes(): points for _, points in asked}
+    if not known:
+        return {}
+    sampled = source.sample(np.concatenate(list(known.values()))).split([len(points) for points in known.values()])
+    features = dict(zip(known, sampled, strict=True))
+    return {index: features[points.tobytes()] for index, points in asked}
 
 
-def _look_up(matcher: Matcher, target: Ready, queries: Sequence[Tensor]) -> tuple[np.ndarray, np.ndarray]:
-    """Points ``(Q, 2)`` in pixels and confidences ``(Q,)`` of all queries over one target."""
-    if not any(map(len, queries)):
-        return np.zeros((0, 2)), np.zeros(0, dtype=np.float32)
-    cells, confidence = [], []
-    for chunk in torch.cat(list(queries)).split(MAX_ROWS):
-        scores = _scores(chunk, target) / matcher.beta_eval
-        cells.append(localize(scores, matcher.localizer)[0, : len(chunk)])
-        confidence.append(peak_probability(scores)[0, : len(chunk)])
-    return target.pixels(torch.cat(cells)), torch.cat(confidence).cpu().numpy()
+def look_up(
+    matcher: Matcher, target: Ready, asked: Sequence[tuple[Tensor, float]], judged: bool = False
+) -> list[Found]:
+    """Sets of query features ``(n, C)``, each with its source's temperature, over one target; signals if ``judged``."""
+    counts = [len(queries) for queries, _ in asked]
+    heats = [beta * target.temperature * matcher.beta_eval for _, beta in asked]
+    size = max(MAX_SCORES // len(target.rows) // ROW_MULTIPLE, 1) * ROW_MULTIPLE
+    queries = torch.cat([each for each, _ in asked]).split(size)
+    heat = torch.tensor(heats).repeat_interleave(torch.tensor(counts)).to(target.rows).split(size)
+    table = torch.cat([_columns(matcher, target, *chunk, judged) for chunk in zip(queries, heat, strict=True)])
+    points, rest = target.pixels(table[:, :2]), table[:, 2:].cpu().numpy()
+    found, stop = [], 0
+    for count, temperature in zip(counts, heats, strict=True):
+        part = slice(stop, stop := stop + count)
+        signals = rest[part, 1:] if judged else None
+        found.append(Found(points[part], rest[part, 0], np.full(count, "unsure"), temperature, signals))
+    return found
+
+
+def _columns(matcher: Matcher, target: Ready, queries: Tensor, heat: Tensor, judged: bool) -> Tensor:
+    """Match, peak probability and, if ``judged``, signals ``(n, 3 or 7)`` of queries ``(n, C)`` over a target."""
+    if not len(queries):
+        return queries.new_zeros(0, 7 if judged else 3)
+    scores = _scores(queries, target) / matcher.beta_eval
+    cells = localize(scores, matcher.localizer)
+    columns = [cells, peak_probability(scores)[..., None]]
+    if judged:
+        heat = torch.cat([heat, heat[-1:].expand(scores.shape[1] - len(heat))])
+        columns.append(map_signals(scores, cells, heat[None]))
+    return torch.cat(columns, dim=-1)[0, : len(queries)]
 
 
 def _scores(queries: Tensor, target: Ready) -> Tensor:

@@ -23,6 +23,7 @@ from torch import Tensor
 
 from simsc.bulk.places import Place, read_bytes
 from simsc.errors import DataError, SimscError
+from simsc.frames import Frame
 from simsc.images import read_image
 from simsc.matcher import EncodedImage, Matcher
 from simsc.matching.features import Features
@@ -111,22 +112,13 @@ class Store:
         except _DamagedError:
             place.delete()
             return None
-        return self._restore(tensors, size)
+        return _restored(tensors, self.view.frame(size), self.device)
 
     def put(self, key: str, image: EncodedImage) -> int:
         """Keep a rounded encoding; returns the bytes of its file."""
         data = _pack(_flatten(image), image.size)
         self.place(key).write(data, durable=False)
         return len(data)
-
-    def _restore(self, tensors: dict[str, Tensor], size: tuple[int, int]) -> EncodedImage:
-        frame = self.view.frame(size)
-        parts = {
-            name: _features(name, tensors, frame.canvas, self.device)
-            for name in ("", "flipped.")
-            if f"{name}beta" in tensors
-        }
-        return EncodedImage(parts[""], frame, parts.get("flipped."))
 
 
 class _DamagedError(Exception):
@@ -253,18 +245,15 @@ def _state(place: Place) -> object:
 
 
 def _rounded(image: EncodedImage) -> EncodedImage:
-    """The encoding as it will come back from the store."""
-    flipped = None if image.flipped is None else _round_features(image.flipped)
-    return EncodedImage(_round_features(image.features), image.frame, flipped)
+    """The encoding as it comes back from the store: the same values in the same layout, which decides last digits."""
+    return _restored(_flatten(image), image.frame, image.features.maps.device)
 
 
-def _round_features(features: Features) -> Features:
-    return Features(
-        _half(features.maps).float(),
-        features.beta,
-        features.image_size,
-        tuple(_half(layer).float() for layer in features.layers),
-    )
+def _restored(tensors: dict[str, Tensor], frame: Frame, device: torch.device) -> EncodedImage:
+    parts = {
+        name: _features(name, tensors, frame.canvas, device) for name in ("", "flipped.") if f"{name}beta" in tensors
+    }
+    return EncodedImage(parts[""], frame, parts.get("flipped."))
 
 
 def _half(tensor: Tensor) -> Tensor:

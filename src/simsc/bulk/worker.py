@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from simsc.bulk.manifest import Manifest, Rows
-from simsc.bulk.pairs import Found, Pair, make_ready, match_each, match_plain, plain
+from simsc.bulk.pairs import Found, Pair, calibrated, make_ready, match_each, match_plain, plain
 from simsc.bulk.places import Place, need
 from simsc.bulk.store import Encodings, Store
 from simsc.coordinates import Size
@@ -29,9 +29,9 @@ SCHEMA = {
     "names": "list of string: names of the points, null where there are none",
     "source_points": "list of {x, y} float32: pixels of the source as shown",
     "points": "list of {x, y} float32: pixels of the target as shown",
-    "confidence": "list of float32: probability of the most likely cell, in [0, 1]",
-    "cycle_error": "list of float32: pixels of the source to where a match leads back; null unless asked for",
-    "status": "list of string: sure, unsure or none; null where the model gives no verdict",
+    "confidence": "list of float32: probability that the match is right; without calibration, of the likeliest cell",
+    "cycle_error": "list of float32: pixels of the source to where a match leads back; null without the way back",
+    "status": "list of string: sure, unsure or none; without calibration always unsure",
     "temperature": "float32: effective temperature of the pair",
     "mirrored": "bool: whether the mirrored source was matched",
     "error": "string: why there are no points; null where there are",
@@ -49,14 +49,14 @@ class Settings:
         model: name or file of the model; None for the packaged one.
         options: of :func:`simsc.load`.
         grid: points per side of a regular grid, for rows without points; None for an error in such rows.
-        cycle: match back too, and report how far a match leads from its query.
+        cycle: match back too, which calibrated confidence needs; None for where the model has a calibration.
         root: folder of relative paths of images and annotations.
     """
 
     model: str | None = None
     options: dict[str, Any] = field(default_factory=dict)
     grid: int | None = None
-    cycle: bool = False
+    cycle: bool | None = None
     root: str = "."
 
     def to_dict(self) -> dict[str, Any]:
@@ -141,7 +141,8 @@ class Worker:
 
     def _match(self, pairs: list[Pair]) -> list[Found | str]:
         if plain(self.matcher):
-            return match_plain(self.matcher, self.images, pairs, self.settings.cycle)
+            cycle = calibrated(self.matcher) if self.settings.cycle is None else self.settings.cycle
+            return match_plain(self.matcher, self.images, pairs, cycle)
         return match_each(self.matcher, self.images, pairs)
 
     def _pair(self, rows: Rows, index: int) -> Pair:
@@ -223,7 +224,7 @@ def to_table(rows: Rows, pairs: list[Pair], found: dict[int, Found | str]) -> An
         "points": _point_lists([each.points if each else None for each in good]),
         "confidence": _lists([each.confidence if each else None for each in good]),
         "cycle_error": _lists([each.cycle_error if each else None for each in good]),
-        "status": [each and each.status for each in good],
+        "status": _lists([each.status if each else None for each in good], pa.string()),
         "temperature": [each and each.temperature for each in good],
         "mirrored": [each.mirrored if each else False for each in good],
         "error": errors,
@@ -240,11 +241,11 @@ def write_table(table: Any, place: Place) -> None:
     place.write(memoryview(sink.getvalue()))
 
 
-def _lists(items: list[np.ndarray | None]) -> Any:
-    """Arrays of different lengths as one Arrow list column."""
+def _lists(items: list[np.ndarray | None], kind: Any = None) -> Any:
+    """Arrays of different lengths as one Arrow list column, of float32 unless another type is named."""
     pa = need("pyarrow")
     values, offsets, mask = _flat(items)
-    return pa.ListArray.from_arrays(offsets, pa.array(values.astype(np.float32)), mask=mask)
+    return pa.ListArray.from_arrays(offsets, pa.array(values if len(values) else [], kind or pa.float32()), mask=mask)
 
 
 def _point_lists(items: list[np.ndarray | None]) -> Any:
@@ -257,7 +258,7 @@ def _point_lists(items: list[np.ndarray | None]) -> Any:
 def _flat(items: list[np.ndarray | None], empty: tuple[int, ...] = (0,)) -> tuple[np.ndarray, Any, Any]:
     pa = need("pyarrow")
     lengths = [0 if item is None else len(item) for item in items]
-    values = np.concatenate([np.zeros(empty), *(item for item in items if item is not None)])
+    values = np.concatenate([item for item in items if item is not None] or [np.zeros(empty)])
     offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32))
     return values, offsets, pa.array([item is None for item in items])
 

@@ -26,7 +26,10 @@ def bulk(
     rule: Annotated[str, typer.Option(help="Pairs of folders: all, nearest or chain.")] = "all",
     count: Annotated[int, typer.Option(min=1, help="Targets of each source for --rule nearest.")] = 5,
     grid: Annotated[int | None, typer.Option(min=1, help="N x N points, for rows without points.")] = None,
-    cycle: Annotated[bool, typer.Option("--cycle", help="Match back too, and report the error.")] = False,
+    cycle: Annotated[
+        bool | None,
+        typer.Option("--cycle/--no-cycle", help="Match back; default: where the model's confidence needs it."),
+    ] = None,
     root: Annotated[str | None, typer.Option(help="Folder of relative paths; default: the manifest's.")] = None,
     engine: Annotated[str, typer.Option(help="local, or ray (extra `ray`).")] = "local",
     workers: Annotated[int | None, typer.Option(min=1, help="Processes or actors; default: one a core.")] = None,
@@ -164,7 +167,8 @@ def find(
     if as_json:
         typer.echo(json.dumps([hit.to_dict() for hit in hits]))
         return
-    typer.echo("similarity  confidence        x        y  image")
+    typer.echo("similarity  confidence  status        x        y  image")
     for hit in hits:
         x, y = hit.point
-        typer.echo(f"{hit.similarity:10.3f}  {hit.confidence:10.3f} {x:8.1f} {y:8.1f}  {hit.image}")
+        trust = f"{hit.confidence:10.3f}  {hit.status:6}"
+        typer.echo(f"{hit.similarity:10.3f}  {trust} {x:8.1f} {y:8.1f}  {hit.image}")

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from simsc.devices import pick_device
 from simsc.errors import ConfigError, SimscError, unknown_name
@@ -23,6 +22,7 @@ from simsc.matcher.results import MatchResult
 from simsc.matching import LOCALIZERS
 from simsc.matching.mirror import Mirror, check_mirror, suits_better
 from simsc.matching.signals import cycle_signal
+from simsc.models.calibration import Calibration
 from simsc.models.model import SimSC
 from simsc.models.trained import Trained
 
@@ -35,6 +35,24 @@ class Trust(NamedTuple):
     confidence: np.ndarray
     status: np.ndarray
     signals: np.ndarray
+
+
+def judge(
+    calibration: Calibration | None, signals: np.ndarray, error: np.ndarray, side: float | np.ndarray, peak: np.ndarray
+) -> Trust:
+    """How far matches can be trusted.
+
+    Args:
+        calibration: of the model; without one, confidence is the peak probability and no match is sure.
+        signals: ``(n, 4)`` of their score maps.
+        error: ``(n,)`` cycle errors in pixels of a source, or of ``n`` sources, whose larger side is ``side``.
+        peak: ``(n,)`` peak probabilities.
+    """
+    signals = np.column_stack([signals, cycle_signal(torch.from_numpy(error / side), 1.0).numpy()])
+    if calibration is None:
+        return Trust(peak, np.full(len(peak), "unsure"), signals)
+    right, present = calibration.probabilities(signals)
+    return Trust(right, calibration.status(right, present), signals)
 
 
 def load(model: str | Path | SimSC | Trained | None = None, **options: Any) -> Matcher:
@@ -241,7 +259,8 @@ class Matcher:
         peak = found.confidence[0, :, 0].cpu().numpy()
         # A calibration knows the model's own temperature: another one is only for the eye.
         own = there if temperature is None else self._scorers(source, target, None)[0]
-        trust = self._trust(own, cells, found.points[0, :, 0], error, peak)
+        signals = own.signals(cells, found.points[0, :, 0]).cpu().numpy()
+        trust = judge(self.trained.calibration, signals, error, max(source.size), peak)
         confidence, matched = trust.confidence, trust.status != "none"
         if min_confidence is not None:
             matched &= confidence >= min_confidence
@@ -264,16 +283,6 @@ class Matcher:
             cells=cells,
             mirrored=source.mirrored,
         )
-
-    def _trust(self, scorer: PairScorer, cells: Tensor, found: Tensor, error: np.ndarray, peak: np.ndarray) -> Trust:
-        """How far matches ``(n, 2)`` in cells of the target, whose cycle errors in pixels are known, can be trusted."""
-        cycle = cycle_signal(torch.from_numpy(error), max(scorer.source.size))
-        signals = np.column_stack([scorer.signals(cells, found).cpu().numpy(), cycle.numpy()])
-        calibration = self.trained.calibration
-        if calibration is None:
-            return Trust(peak, np.full(len(peak), "unsure"), signals)
-        right, present = calibration.probabilities(signals)
-        return Trust(right, calibration.status(right, present), signals)
 
     def _scorers(
         self, source: EncodedImage, target: EncodedImage, temperature: float | None

@@ -10,7 +10,7 @@ import math
 import torch
 from torch import Tensor
 
-from simsc.coordinates import cell_grid
+from simsc.coordinates import Size
 from simsc.matching.features import at_least_float
 
 SIGNALS = ("mass", "margin", "sharpness", "similarity", "cycle")
@@ -33,7 +33,7 @@ def map_signals(scores: Tensor, found: Tensor, temperature: float | Tensor) -> T
     Args:
         scores: ``(B, N, h, w)``.
         found: ``(B, N, 2)`` xy of the matches, in cells.
-        temperature: effective temperature, a number or ``(B,)``.
+        temperature: effective temperature, a number, ``(B,)``, or ``(B, N)`` where queries come from different images.
 
     >>> scores = torch.zeros(1, 1, 8, 8)
     >>> scores[0, 0, 2, 3] = 20.0
@@ -41,20 +41,30 @@ def map_signals(scores: Tensor, found: Tensor, temperature: float | Tensor) -> T
     tensor([[[ 9.2101, 20.0000,  1.0000,  0.8000]]])
     """
     logits = at_least_float(scores).flatten(2)
-    height, width = scores.shape[-2], scores.shape[-1]
-    cells = cell_grid((height, width), scores.device, logits.dtype)
-    radius = max(NEAR * max(height, width), 1.0)
-    near = torch.cdist(found.to(logits.dtype), cells.expand(len(scores), -1, -1)) <= radius
-    log_probability = torch.log_softmax(logits, dim=2)
-    probability = log_probability.exp()
-    mass = (probability * near).sum(dim=2).clamp(_SMALLEST, 1 - _SMALLEST)
+    near = _near(found.to(logits.dtype), (scores.shape[-2], scores.shape[-1])).flatten(2)
+    best = logits.amax(dim=2)
+    beneath = logits - best[..., None]
+    weights = beneath.exp()
+    total = weights.sum(dim=2)
+    mass = ((weights * near).sum(dim=2) / total).clamp(_SMALLEST, 1 - _SMALLEST)
+    entropy = (total.log() - (weights * beneath).sum(dim=2) / total) / math.log(max(logits.shape[2], 2))
     lowest = torch.finfo(logits.dtype).min
     inside = logits.masked_fill(~near, lowest).amax(dim=2)
     outside = logits.masked_fill(near, lowest).amax(dim=2)
     margin = (inside - torch.maximum(outside, logits.amin(dim=2))).clamp(-20, 20)
-    entropy = -(probability * log_probability).sum(dim=2) / math.log(max(height * width, 2))
-    best = logits.amax(dim=2) * torch.as_tensor(temperature, dtype=logits.dtype, device=logits.device).reshape(-1, 1)
-    return torch.stack([torch.logit(mass), margin, 1 - entropy, best.clamp(-1, 1)], dim=-1)
+    scale = torch.as_tensor(temperature, dtype=logits.dtype, device=logits.device)
+    similarity = best * (scale if scale.ndim == 2 else scale.reshape(-1, 1))
+    return torch.stack([torch.logit(mass), margin, 1 - entropy, similarity.clamp(-1, 1)], dim=-1)
+
+
+def _near(found: Tensor, size: Size) -> Tensor:
+    """Which cells ``(B, N, h, w)`` lie within :data:`NEAR` of points ``(B, N, 2)``."""
+    radius = max(NEAR * max(size), 1.0)
+    across, down = (
+        (torch.arange(length, device=found.device, dtype=found.dtype) - found[..., side, None]).square()
+        for side, length in enumerate((size[1], size[0]))
+    )
+    return down[..., :, None] + across[..., None, :] <= radius**2
 
 
 def cycle_signal(error: Tensor, side: float) -> Tensor:

@@ -46,7 +46,9 @@ class Calibration:
     def probabilities(self, signals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Probability ``(n,)`` that each match is right, and that its point has a counterpart at all."""
         design = terms((signals - np.array(self.center)) / np.array(self.scale))
-        return sigmoid(design @ np.array(self.right)), sigmoid(design @ np.array(self.present))
+        # Sums row by row: the last digits of a matrix product depend on how many rows there are.
+        right, present = ((design * np.array(weights)).sum(axis=1) for weights in (self.right, self.present))
+        return sigmoid(right), sigmoid(present)
 
     def status(self, right: np.ndarray, present: np.ndarray) -> np.ndarray:
         """``sure``, ``unsure`` or ``none`` for each point, from its two probabilities."""
