@@ -8,9 +8,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from importlib.util import find_spec
+from itertools import count
 from pathlib import Path
-from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -20,6 +21,7 @@ from PIL import Image
 
 from simsc.bench.ratios import Ratio, alternate
 from simsc.bulk import Resources, Settings, bulk
+from simsc.bulk.engines import one_thread
 from simsc.bulk.index import Index, build_index
 from simsc.bulk.places import Place
 from simsc.bulk.store import Encodings, Store
@@ -28,30 +30,56 @@ from simsc.matcher import Matcher, load
 
 POINTS = 10
 _MEASURE = """
-import json, resource, sys
+import json, resource, sys, time
 from simsc.bulk import Resources, Settings, bulk
+from simsc.bulk.worker import Worker
 manifest, out, settings, store = json.loads(sys.argv[1])
+run, taken = Worker.__call__, 0.0
+def timed(worker, shard):
+    global taken
+    started = time.process_time()
+    done = run(worker, shard)
+    taken += time.process_time() - started
+    return done
+Worker.__call__ = timed
 outcome = bulk(manifest, out, settings=Settings(**settings), resources=Resources(workers=1, store=store))
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-print(json.dumps([outcome.seconds, outcome.encoded, peak * (1 if sys.platform == "darwin" else 1024)]))
+print(json.dumps([taken, outcome.encoded, peak * (1 if sys.platform == "darwin" else 1024)]))
 """
 
 
-def bench_bulk(quick: bool = False, images: int = 500, pairs: Sequence[int] = (1_000, 10_000, 100_000)) -> list[Ratio]:
-    """Manifests of growing length over the same images; ten points a pair."""
-    size, images, pairs = (64, 8, (20, 60, 180)) if quick else (256, images, tuple(pairs))
+def bench_bulk(
+    quick: bool = False,
+    images: int = 500,
+    pairs: Sequence[int] = (1_000, 10_000, 100_000),
+    model: str | None = None,
+    photos: str | Path | None = None,
+) -> list[Ratio]:
+    """Manifests of growing length over the same images, ten points a pair, in processor time of one worker.
+
+    Args:
+        quick: small sizes.
+        images: how many of them.
+        pairs: lengths of the manifests.
+        model: None for the packaged one.
+        photos: folder of JPEG files to take the images from; None for pictures of soft colours.
+    """
+    size: int | None = None
+    if quick:
+        size, images, pairs = 64, 8, (20, 60, 180)
     with TemporaryDirectory() as name:
         folder = Path(name)
-        photos = _photos(folder / "photos", images)
-        settings: dict[str, Any] = {"options": {"size": size, "device": "cpu"}, "root": str(folder / "photos")}
-        matcher = load(size=size, device="cpu")
-        manifests = [_manifest(folder / f"{count}.jsonl", photos, count) for count in pairs]
+        chosen = _photos(folder / "photos", images, photos)
+        options: dict[str, Any] = {"size": size, "device": "cpu"}
+        settings: dict[str, Any] = {"model": model, "options": options, "root": str(folder / "photos")}
+        matcher = load(model, **options)
+        manifests = [_manifest(folder / f"{length}.jsonl", chosen, length) for length in pairs]
         return [
-            _against_backbone(matcher, folder, photos[: 4 if quick else 16], 1 if quick else 5),
+            _against_backbone(matcher, folder, chosen[: 4 if quick else 16], 1 if quick else 5),
             *_against_pairs(manifests, pairs, settings, folder, images),
             *_against_loop(matcher, manifests[1], settings, folder, 3 if quick else 20),
             *(_against_ray(manifests[1], settings, folder) if find_spec("ray") else []),
-            *_collection(folder, settings["options"], 2 if quick else 20),
+            *_collection(folder, model, options, 2 if quick else 20),
         ]
 
 
@@ -69,44 +97,50 @@ def _against_backbone(matcher: Matcher, folder: Path, photos: Sequence[str], rep
     @torch.inference_mode()
     def bare() -> None:
         for each in inputs:
-            matcher.model.backbone.layers(each, [matcher.model.backbone.num_blocks])
+            matcher.model.encode(each)
 
-    seconds = alternate({"ours": ours, "bare": bare}, repeats)
+    with one_thread():
+        seconds = alternate({"ours": ours, "bare": bare}, repeats, time.process_time)
     rates = [len(photos) / seconds[name] for name in ("ours", "bare")]
     return Ratio(
-        "encodings per second, against the bare backbone",
+        "encodings per second, against the bare network",
         rates[0] / rates[1],
         0.9,
         at_least=True,
-        detail=f"{rates[0]:.1f} against {rates[1]:.1f} images/s",
+        detail=f"{1e3 / rates[0]:.0f} against {1e3 / rates[1]:.0f} ms an image",
     )
 
 
 def _against_pairs(
     manifests: Sequence[Path], pairs: Sequence[int], settings: dict[str, Any], folder: Path, images: int
 ) -> list[Ratio]:
-    """Each length in a process of its own, from nothing; then the longest one again from the store."""
-    results = []
-    for manifest in manifests:
-        store = str(folder / f"store-{manifest.stem}")
-        results.append(_run(manifest, folder / f"out-{manifest.stem}", settings, store))
-    seconds, encoded, memory = zip(*results, strict=True)
-    alone, _, _ = _run(manifests[-1], folder / "again", settings, str(folder / f"store-{manifests[-1].stem}"))
-    each = ", ".join(f"{count:,} pairs {1e3 * took / count:.2f} ms" for count, took in zip(pairs, seconds, strict=True))
-    peaks = ", ".join(f"{count:,} pairs {peak / 2**20:.0f} MB" for count, peak in zip(pairs, memory, strict=True))
+    """Each length in a process of its own: the shortest from nothing, then all of them from its encodings."""
+    store = str(folder / "store")
+    first, encoded, _ = _run(manifests[0], folder / "first", settings, store)
+    results = [_run(each, folder / f"out-{each.stem}", settings, store) for each in manifests]
+    matching, later, memory = zip(*results, strict=True)
+    encoding = (first - matching[0]) / encoded
+    costs = [1e3 * (images * encoding + taken) / length for length, taken in zip(pairs, matching, strict=True)]
+    alone = [1e3 * taken / length for length, taken in zip(pairs, matching, strict=True)]
+    each = ", ".join(
+        f"{length:,} pairs {cost:.2f} ms, {match:.2f} of it matching"
+        for length, cost, match in zip(pairs, costs, alone, strict=True)
+    )
+    peaks = ", ".join(f"{length:,} pairs {peak / 2**20:.0f} MB" for length, peak in zip(pairs, memory, strict=True))
     return [
         Ratio(
-            f"{pairs[-1]:,} pairs of {images} images, encodings per image",
-            encoded[-1] / images,
+            f"{sum(pairs):,} pairs of {images} images, encodings per image",
+            (encoded + sum(later)) / images,
             1.0,
             at_least=False,
+            detail=f"{1e3 * encoding:.0f} ms each",
         ),
         Ratio(
             f"a pair of {pairs[-1]:,}, share of the cost of a pair of {pairs[0]:,}",
-            (seconds[-1] / pairs[-1]) / (seconds[0] / pairs[0]),
+            costs[-1] / costs[0],
             0.2,
             at_least=False,
-            detail=f"{each}; matching alone {1e3 * alone / pairs[-1]:.2f} ms",
+            detail=each,
         ),
         Ratio(
             f"peak memory of {pairs[-1]:,} pairs, against {pairs[-2]:,}",
@@ -119,6 +153,7 @@ def _against_pairs(
 
 
 def _run(manifest: Path, out: Path, settings: dict[str, Any], store: str) -> tuple[float, int, int]:
+    """Processor time of matching a manifest, images encoded, and peak memory of the process."""
     argument = json.dumps([str(manifest), str(out), settings, store])
     answer = subprocess.run([sys.executable, "-c", _MEASURE, argument], check=True, capture_output=True, text=True)
     seconds, encoded, peak = json.loads(answer.stdout.splitlines()[-1])
@@ -131,33 +166,18 @@ def _against_loop(matcher: Matcher, manifest: Path, settings: dict[str, Any], fo
     chosen = lines[:: max(len(lines) // sample, 1)][:sample]
     names = {line[side] for line in chosen for side in ("source", "target")}
     encoded = {name: matcher.encode(folder / "photos" / name) for name in names}
-    store, count = str(folder / f"store-{manifest.stem}"), len(lines)
 
-    def ours(turn: int) -> float:
-        out = folder / f"loop-{turn}"
-        done = bulk(manifest, out, settings=Settings(**settings), resources=Resources(workers=1, store=store))
-        return done.seconds  # without opening the model, as on the other sides
-
-    def paths(_: int) -> float:
-        started = time.perf_counter()
+    def paths() -> None:
         for line in chosen:
             matcher.match(folder / "photos" / line["source"], folder / "photos" / line["target"], line["points"])
-        return time.perf_counter() - started
 
-    def ready(_: int) -> float:
-        started = time.perf_counter()
+    def ready() -> None:
         for line in chosen:
             matcher.match(encoded[line["source"]], encoded[line["target"]], line["points"])
-        return time.perf_counter() - started
 
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        taken = [(ours(turn), paths(turn), ready(turn)) for turn in range(3)]
-    finally:
-        torch.set_num_threads(threads)
-    seconds = dict(zip(("ours", "paths", "ready"), map(median, zip(*taken, strict=True)), strict=True))
-    one = seconds["ours"] / count
+    with one_thread():
+        seconds = alternate({"paths": paths, "ready": ready}, 3, time.process_time)
+    one = _run(manifest, folder / "loop", settings, str(folder / "store"))[0] / len(lines)
     return [
         Ratio(
             f"pairs per second from encoded images, against a loop over match{what}",
@@ -171,37 +191,40 @@ def _against_loop(matcher: Matcher, manifest: Path, settings: dict[str, Any], fo
 
 
 def _against_ray(manifest: Path, settings: dict[str, Any], folder: Path) -> list[Ratio]:
-    """The same job with two workers on both engines, started already, from the same encodings."""
+    """The same job with two workers on both engines in turns, their start included, from the same encodings."""
     from simsc.bulk.engines import connect
 
     ray, ours = connect(num_cpus=2)
-    seconds: dict[str, list[float]] = {"local": [], "ray": []}
+    store, turns = str(folder / "store"), count()
+
+    def job(engine: str) -> None:
+        bulk(
+            manifest,
+            folder / f"{engine}-{next(turns)}",
+            settings=Settings(**settings),
+            resources=Resources(engine, 2, store),
+        )
+
     try:
-        for turn in range(3):
-            for engine, taken in seconds.items():
-                out = folder / f"{engine}-{turn}"
-                store = str(folder / f"store-{manifest.stem}")
-                started = time.perf_counter()
-                bulk(manifest, out, settings=Settings(**settings), resources=Resources(engine, 2, store))
-                taken.append(time.perf_counter() - started)
+        seconds = alternate({"local": partial(job, "local"), "ray": partial(job, "ray")}, 3)
     finally:
         if ours:
             ray.shutdown()
-    local, other = (sorted(taken)[1] for taken in seconds.values())
     return [
         Ratio(
             f"Ray against local processes, {manifest.stem} pairs, two workers, start of the workers included",
-            other / local,
+            seconds["ray"] / seconds["local"],
             1.15,
             at_least=False,
-            detail=f"{other:.1f} s against {local:.1f} s",
+            detail=f"{seconds['ray']:.1f} s against {seconds['local']:.1f} s",
         )
     ]
 
 
-def _collection(folder: Path, options: dict[str, Any], queries: int) -> list[Ratio]:
+def _collection(folder: Path, model: str | None, options: dict[str, Any], queries: int) -> list[Ratio]:
     """One point against a collection: all images, and those that the coarse search chooses."""
-    build_index(folder / "photos", folder / "index", options=options, workers=1)
+    store = str(folder / "store")
+    build_index(folder / "photos", folder / "index", model=model, options=options, store=store, workers=1)
     index = Index(folder / "index", device="cpu", max_bytes=0)
     photos = index.images[:queries]
     encoded = [index.matcher.encode(path) for path in photos]
@@ -229,22 +252,25 @@ def _collection(folder: Path, options: dict[str, Any], queries: int) -> list[Rat
     ]
 
 
-def _photos(folder: Path, count: int) -> list[str]:
-    """Pictures of soft colours: for speed their content is of no matter."""
+def _photos(folder: Path, number: int, source: str | Path | None) -> list[str]:
+    """So many images of a folder; without one, pictures of soft colours: for speed their content is of no matter."""
     folder.mkdir()
     random = np.random.default_rng(0)
-    for index in range(count):
+    for index, path in enumerate(sorted(Path(source).rglob("*.jpg"))[:number] if source else [None] * number):
+        if path is not None:
+            shutil.copy(path, folder / f"{index:04}.jpg")
+            continue
         tiles = Image.fromarray(random.integers(0, 255, (12, 16, 3), dtype=np.uint8))
-        tiles.resize((320, 240), Image.Resampling.BICUBIC).save(folder / f"{index:04}.jpg")
+        tiles.resize((500, 375), Image.Resampling.BICUBIC).save(folder / f"{index:04}.jpg")
     return sorted(path.name for path in folder.iterdir())
 
 
-def _manifest(path: Path, photos: Sequence[str], count: int) -> Path:
+def _manifest(path: Path, photos: Sequence[str], length: int) -> Path:
     """Pairs drawn at random; an image has the same ten points in each."""
     random = np.random.default_rng(1)
-    points = {name: random.uniform(0, 230, (POINTS, 2)).round(1).tolist() for name in photos}
+    points = {name: random.uniform(0, 150, (POINTS, 2)).round(1).tolist() for name in photos}
     with path.open("w", encoding="utf-8") as stream:
-        for source, target in random.integers(0, len(photos), (count, 2)):
+        for source, target in random.integers(0, len(photos), (length, 2)):
             row = {"source": photos[source], "target": photos[target], "points": points[photos[source]]}
             stream.write(json.dumps(row) + "\n")
     return path

@@ -52,7 +52,9 @@ class Ratio:
         return {**vars(self), "passed": self.passed}
 
 
-def alternate(actions: Mapping[str, Action], repeats: int) -> dict[str, float]:
+def alternate(
+    actions: Mapping[str, Action], repeats: int, clock: Callable[[], float] = time.perf_counter
+) -> dict[str, float]:
     """Median seconds of each action; they take turns, so that a busy machine disturbs all of them alike.
 
     >>> sorted(alternate({"a": lambda: None, "b": lambda: None}, repeats=3))
@@ -63,9 +65,9 @@ def alternate(actions: Mapping[str, Action], repeats: int) -> dict[str, float]:
         action()  # the first call pays for what later ones reuse
     for _ in range(repeats):
         for name, action in actions.items():
-            started = time.perf_counter()
+            started = clock()
             action()
-            seconds[name].append(time.perf_counter() - started)
+            seconds[name].append(clock() - started)
     return {name: median(values) for name, values in seconds.items()}
 
 

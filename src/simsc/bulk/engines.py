@@ -54,7 +54,7 @@ def run_here(make: MakeWorker[Item, Report], matcher: Matcher, items: Iterable[I
         return
     work = make(matcher, 1)
     for item in items:
-        with _one_thread():
+        with one_thread():
             report = work(item)
         yield report
 
@@ -113,7 +113,8 @@ def _end_with_parent() -> None:
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
+def one_thread() -> Iterator[None]:
+    """Compute with one thread."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

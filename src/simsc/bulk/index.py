@@ -180,7 +180,7 @@ class Index:
 
     def _similarity(self, feature: torch.Tensor, source: Ready, path: str) -> float | None:
         try:
-            target = self._ready.get(path)
+            target: Ready = self._ready.get(path)
         except (SimscError, OSError):
             return None  # an image that has gone since the index was built
         best = float((feature @ target.rows.t()).max())
