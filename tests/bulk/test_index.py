@@ -11,10 +11,12 @@ from PIL import Image
 from typer.testing import CliRunner
 
 import simsc.bulk.index as index_module
-from simsc.bulk.index import Index, build_index
+from simsc.bulk.index import Index, build_index, coarse_features
 from simsc.cli import app
 from simsc.errors import ConfigError, DataError
+from simsc.matcher import Matcher
 from simsc.models import QUICK
+from simsc.models.model import SimSC
 
 pytest.importorskip("faiss")
 TINY: dict[str, Any] = {"size": 128, "device": "cpu"}
@@ -74,6 +76,16 @@ def test_many_features_go_through_inverted_lists(
     assert not (tmp_path / "encodings").exists()
     found = Index(tmp_path).find(collection / "07.png", (60, 70), top=2)
     assert {Path(hit.image).name for hit in found} == {"07.png", "turned.png"}
+
+
+def test_images_of_any_shape_have_as_many_cells(photos: Path, color_model: SimSC) -> None:
+    matcher = Matcher(color_model, size=256, keep_aspect=True, device="cpu")
+    wide, tall = (matcher.encode(photos / name) for name in ("5.png", "0.png"))
+    assert wide.features.map_size != tall.features.map_size
+    for image in (wide, tall):
+        cells = coarse_features(image, 8)
+        assert cells.shape == (64, 64)
+        np.testing.assert_allclose(np.linalg.norm(cells, axis=1), 1, rtol=1e-5)
 
 
 def test_bad_images_are_left_out_and_told(collection: Path, tmp_path: Path) -> None:

@@ -26,8 +26,8 @@ from simsc.errors import ConfigError, DataError, SimscError
 from simsc.matcher import EncodedImage, Matcher, load
 from simsc.matcher.queries import check_query
 
-POOL = 2
-"""Features are averaged over so many cells a side before they are indexed: a quarter of the memory."""
+SIDE = 12
+"""Features are averaged before they are indexed, to a grid of at most so many cells a side."""
 
 DIMENSIONS = 64
 TRAINED_ON = 200_000  # features that the compression is fitted to, at most
@@ -209,13 +209,10 @@ def _bytes(value: Any) -> int:
     return int(getattr(value, "nbytes", 0))
 
 
-def coarse_features(image: EncodedImage, cells: int | None = None) -> np.ndarray:
-    """Unit features ``(n, C)`` of an image on a coarser grid, float32; ``cells`` says how many there must be."""
+def coarse_features(image: EncodedImage, side: int) -> np.ndarray:
+    """Unit features ``(side * side, C)`` of an image on a coarser grid, float32."""
     units = F.normalize(image.features.maps, dim=1)
-    pooled = F.normalize(F.avg_pool2d(units, POOL, ceil_mode=True), dim=1)
-    if cells is not None and cells != pooled[0, 0].numel():
-        side = round(cells**0.5)
-        pooled = F.normalize(F.adaptive_avg_pool2d(units, side), dim=1)
+    pooled = F.normalize(F.adaptive_avg_pool2d(units, side), dim=1)
     return np.ascontiguousarray(pooled[0].flatten(1).t().cpu().numpy())
 
 
@@ -223,25 +220,25 @@ def coarse_features(image: EncodedImage, cells: int | None = None) -> np.ndarray
 def _write_coarse(place: Place, images: Encodings[EncodedImage], paths: Sequence[str]) -> None:
     """Fit the compression on a part of the images, then add all of them, one after the other."""
     faiss = need("faiss")
-    first = coarse_features(images.get(paths[0]))
-    cells, channels = first.shape
-    total = cells * len(paths)
+    longest = max(images.get(paths[0]).features.map_size)
+    side = longest // -(-longest // SIDE)
+    channels, total = images.matcher.model.backbone.channels, side * side * len(paths)
     step = max(-(-total // TRAINED_ON), 1)
-    sample = np.concatenate(list(_features(images, paths[::step], cells)))
+    sample = np.concatenate(list(_features(images, paths[::step], side)))
     size = min(DIMENSIONS, channels, len(sample))
     lists = int(4 * total**0.5)
     index = faiss.index_factory(channels, f"PCA{size},{'Flat' if total < FEW else f'IVF{lists},SQ8'}")
     index.train(sample)
-    for features in _features(images, paths, cells):
+    for features in _features(images, paths, side):
         index.add(features)
     if total >= FEW:
         faiss.extract_index_ivf(index).nprobe = max(lists // 32, 16)
     (place / "coarse.faiss").write(memoryview(faiss.serialize_index(index)))
 
 
-def _features(images: Encodings[EncodedImage], paths: Sequence[str], cells: int) -> Iterator[np.ndarray]:
+def _features(images: Encodings[EncodedImage], paths: Sequence[str], side: int) -> Iterator[np.ndarray]:
     for path in paths:
-        yield coarse_features(images.get(path), cells)
+        yield coarse_features(images.get(path), side)
 
 
 def _read_coarse(place: Place) -> Any:
