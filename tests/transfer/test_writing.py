@@ -128,13 +128,25 @@ def test_cvat_has_skeletons_boxes_and_masks(write):
     assert flat.sum() == 21 * 31 - 1
 
 
-def test_datumaro_reads_the_cvat_file(write, tmp_path):
+def test_datumaro_reads_the_cvat_file(write, images, tmp_path):
+    """It flattens skeletons into points, all visible: an absent one is at (0, 0), which CVAT itself knows as outside."""
     datumaro = pytest.importorskip("datumaro")  # needs an older Pillow than the project, so it is not in the extra dev
     shutil.copytree(tmp_path / "photos", tmp_path / "set" / "images")
     write("cvat", "set/labels.xml")
     found = datumaro.Dataset.import_from(str(tmp_path / "set"), "cvat")
-    kinds = {annotation.type.name for item in found for annotation in item.annotations}
-    assert {"bbox", "mask", "points"} <= kinds
+    labels = [label.name for label in found.categories()[datumaro.AnnotationType.label]]
+    assert labels == ["cat", "nose", "left ear", "tail", "dog"]
+    items = {item.id: item for item in found}
+    assert sorted(items) == ["a", "more/b"]
+    cat, dog = (moved.instance for moved in images[0].found)
+    seen = [each for each in items["a"].annotations if each.type.name == "points" and any(each.points)]
+    assert [labels[each.label] for each in seen] == ["nose", "tail", "nose"]
+    places = [cat.keypoints["nose"], cat.keypoints["tail"], dog.keypoints["nose"]]
+    np.testing.assert_allclose([each.points for each in seen], np.array(places) + 0.5)
+    assert [each.attributes["occluded"] for each in seen] == [False, True, False]
+    areas = {each.type.name: each for each in items["more/b"].annotations if each.type.name != "points"}
+    assert areas["bbox"].points == list(cat.box)
+    np.testing.assert_array_equal(areas["mask"].image > 0, cat.mask)
 
 
 def test_label_studio_tasks_have_predictions_that_fit_their_configuration(write, images):
