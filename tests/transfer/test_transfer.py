@@ -17,7 +17,7 @@ from PIL import Image
 from simsc.errors import ConfigError, DataError
 from simsc.matcher import Matcher
 from simsc.transfer import Instance, read_instances, transfer
-from simsc.transfer.areas import AGREEMENT, box_iou, move_area, move_box
+from simsc.transfer.areas import LEAST, box_iou, enclosing_box, move_area
 from simsc.transfer.instances import Labelled, mask_to_runs, runs_to_mask
 from simsc.transfer.run import Journal, find_images
 
@@ -193,17 +193,14 @@ def test_targets_are_found_once_and_absence_is_named(scene):
         find_images([scene / "empty"])
 
 
-@given(st.floats(0.5, 2), st.floats(-5, 20), st.booleans())
-def test_a_box_follows_scale_shift_and_mirror_despite_stray_matches(scale, shift, mirrored):
-    box = (20.0, 30.0, 60.0, 50.0)
-    start = np.stack(np.meshgrid(np.linspace(20, 60, 7), np.linspace(30, 50, 7)), axis=-1).reshape(-1, 2)
-    factor = np.array([-scale if mirrored else scale, scale])
-    offset = np.array([150.0 if mirrored else shift + 10, shift])
-    end = start * factor + offset
-    end[::5] = 0  # every fifth match is wrong
-    edges = np.array([box[:2], box[2:]]) * factor + offset
-    expected = np.concatenate([edges.min(axis=0), edges.max(axis=0)]).clip(0, 200)
-    np.testing.assert_allclose(move_box(box, start, end, np.ones(49), (200, 200)), expected, atol=1e-6)
+@given(st.integers(0, 20), st.integers(0, 10), st.integers(2, 12))
+def test_a_box_encloses_its_evidence_despite_stray_places(left, top, side):
+    evidence = np.zeros((40, 40))
+    evidence[top : top + side, left : left + side] = 1
+    exact = enclosing_box(evidence, (400, 400), tail=0)
+    np.testing.assert_allclose(exact, np.array([left, top, left + side, top + side]) * 10, atol=1e-6)
+    evidence[39, 39] = 0.02 * evidence.sum()
+    np.testing.assert_allclose(enclosing_box(evidence, (400, 400)), exact, atol=10 * side * 0.05)
 
 
 @given(arrays.arrays(bool, arrays.array_shapes(min_dims=2, max_dims=2, max_side=6)))
@@ -256,7 +253,7 @@ def test_a_box_of_which_nothing_is_found_is_dropped(matcher, mosaic):
     flow = matcher.dense(picture, np.full((256, 256, 3), 255, np.uint8))
     area = move_area(flow, tuple(map(float, BOX)), None)
     assert area.box is None
-    assert area.confidence < AGREEMENT
+    assert area.confidence < LEAST
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 
 import numpy as np
 import torch
@@ -77,14 +78,14 @@ class DenseFlow:
 
     Attributes:
         backward: from the target to the source; what warping needs.
-        forward: from the source to the target; what moves points.
+        match_forward: computes :attr:`forward`.
         temperature: effective temperature of the pair.
         max_cycle: limit of the cycle error in pixels of the target, for :attr:`cycle_mask`.
         mirrored: whether the mirror image of the source was matched; positions are those of the source as shown.
     """
 
     backward: HalfFlow
-    forward: HalfFlow
+    match_forward: Callable[[], HalfFlow] = field(repr=False, compare=False)
     temperature: float
     max_cycle: float
     mirrored: bool = False
@@ -92,12 +93,17 @@ class DenseFlow:
     @property
     def source_size(self) -> Size:
         """``(height, width)`` of the source as shown."""
-        return self.forward.size
+        return self.backward.other
 
     @property
     def target_size(self) -> Size:
         """``(height, width)`` of the target as shown."""
         return self.backward.size
+
+    @cached_property
+    def forward(self) -> HalfFlow:
+        """From the source to the target; what moves points. Matched on first use."""
+        return self.match_forward()
 
     @cached_property
     def points(self) -> np.ndarray:
@@ -158,15 +164,13 @@ def dense_flow(
 ) -> DenseFlow:
     """Match two images densely, given their scorers in both directions; see :meth:`simsc.matcher.Matcher.dense`."""
     limit = CYCLE_SHARE * max(there.target.size) if max_cycle is None else max_cycle
-    halves = (
-        match_half(back, there, localizer, density),
-        match_half(there, back, localizer, density),
-    )
-    backward, forward = (half.smoothed(smooth * density) if smooth else half for half in halves)
+    backward = match_half(back, there, localizer, density, smooth)
+    forward = partial(match_half, there, back, localizer, density, smooth)
     return DenseFlow(backward, forward, there.temperature, limit, there.source.mirrored)
 
 
-def match_half(there: PairScorer, back: PairScorer, localizer: str, density: int) -> HalfFlow:
+@torch.inference_mode()
+def match_half(there: PairScorer, back: PairScorer, localizer: str, density: int, smooth: float) -> HalfFlow:
     """Match a grid over the first image with the second one, and back."""
     first, second = there.source, there.target
     queries = _queries(first, density)
@@ -176,7 +180,7 @@ def match_half(there: PairScorer, back: PairScorer, localizer: str, density: int
     start = resize_points(places, first.size, second.size, first.frame.convention)
     # The columns of a mirrored map run from right to left over the image as shown.
     order = slice(None, None, -1 if first.mirrored else 1)
-    return HalfFlow(
+    half = HalfFlow(
         shift=np.ascontiguousarray((second.from_cells(match.points[0]) - start)[:, order]),
         confidence=np.ascontiguousarray(match.confidence[0].cpu().numpy()[:, order]),
         cycle_error=np.linalg.norm(first.from_cells(returned.points[0]) - places, axis=-1)[:, order],
@@ -184,6 +188,7 @@ def match_half(there: PairScorer, back: PairScorer, localizer: str, density: int
         other=second.size,
         convention=first.frame.convention,
     )
+    return half.smoothed(smooth * density) if smooth else half
 
 
 def _queries(image: EncodedImage, density: int) -> Tensor:

@@ -2,8 +2,7 @@
 
 What is asked of every place of the target is how far it can be trusted to show the thing: its match leads back, is
 confident, and lies inside of the source's box or mask. A box encloses nearly all of that evidence, axis by axis, so
-that stray matches count little. The way that points *move* from source to target gives a second, independent box;
-how far both agree is the box's confidence.
+that stray matches count little. How much of the box leads back into the thing is the box's confidence.
 """
 
 from __future__ import annotations
@@ -17,15 +16,13 @@ from simsc.matcher import DenseFlow
 
 Box = tuple[float, float, float, float]
 
-CYCLE = 0.15
+CYCLE = 0.1
 """Cycle error, as a share of the larger side, at which trust has fallen to 1/e."""
-CYCLE_MOTION = 0.1
-"""The same for the points whose motion is estimated."""
 TAIL = 0.03
 """Share of the evidence that a box leaves out at each of its sides."""
 SMOOTH = 1.0
 """Smoothing, in cells, of the flow that carries masks."""
-AGREEMENT = 0.15
+LEAST = 0.25
 """Boxes and masks of less confidence are dropped."""
 
 
@@ -43,12 +40,17 @@ def move_area(flow: DenseFlow, box: Box | None, mask: np.ndarray | None) -> Area
     inner = box if box is not None else mask_box(mask) if mask is not None else None
     if inner is None:
         return Area(0.0)
-    evidence = _evidence(flow, inner, mask)
-    around = enclosing_box(evidence, flow.target_size)
+    half = flow.backward
+    centres = _centres(half.shift.shape[:2], half.size)
+    membership = _membership(half.at(centres - 0.5), inner, mask)
+    returns = np.exp(-((half.cycle_error / (CYCLE * max(half.size))) ** 2)).ravel()
+    evidence = half.confidence.ravel() * returns * membership
+    around = enclosing_box(evidence.reshape(half.confidence.shape), half.size)
     if around is None:
         return Area(0.0)
-    confidence = box_iou(around, _moved_box(flow, inner, mask))
-    if confidence < AGREEMENT:
+    within = ((centres > around[:2]) & (centres < around[2:])).all(axis=1)
+    confidence = float((returns * (membership > 0))[within].mean()) if within.any() else 0.0
+    if confidence < LEAST:
         return Area(confidence)
     moved = None if mask is None else _moved_mask(flow, mask, around)
     return Area(confidence, around if box is not None else None, moved)
@@ -94,46 +96,6 @@ def enclosing_box(evidence: np.ndarray, size: Size, tail: float = TAIL) -> Box |
     return x0, y0, x1, y1
 
 
-def move_box(box: Box, start: np.ndarray, end: np.ndarray, weights: np.ndarray, size: Size) -> Box:
-    """The box after the motion that takes points ``start (n, 2)`` to ``end (n, 2)``, cut to the image ``(H, W)``.
-
-    Each axis has a scale and a shift of its own, weighted medians over all pairs of points, so that stray matches
-    count little; the scale of a mirrored thing is negative. Points are edges of areas, as boxes are.
-    """
-    edges = []
-    for axis, length in ((0, size[1]), (1, size[0])):
-        scale, shift = _median_line(start[:, axis], end[:, axis], weights)
-        low, high = sorted((box[axis] * scale + shift, box[axis + 2] * scale + shift))
-        edges.append((min(max(low, 0.0), float(length)), min(max(high, 0.0), float(length))))
-    (x0, x1), (y0, y1) = edges
-    return x0, y0, x1, y1
-
-
-def _median_line(x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
-    """Slope and offset of the line through most of the points (Theil and Sen); far pairs know the slope better."""
-    run, rise = x[:, None] - x, y[:, None] - y
-    apart = run > 1e-6
-    slope = 1.0
-    if apart.any():
-        slope = _weighted_median(rise[apart] / run[apart], (weights[:, None] * weights * run)[apart])
-    return slope, _weighted_median(y - slope * x, weights)
-
-
-def _weighted_median(values: np.ndarray, weights: np.ndarray) -> float:
-    order = np.argsort(values)
-    below = np.cumsum(weights[order])
-    return float(values[order][np.searchsorted(below, below[-1] / 2)])
-
-
-def _evidence(flow: DenseFlow, box: Box, mask: np.ndarray | None) -> np.ndarray:
-    """``(h, w)`` over the target's cells: how far each can be trusted to show what is in the box or mask."""
-    half = flow.backward
-    places = half.at(_centres(half.shift.shape[:2], half.size) - 0.5)
-    trust: np.ndarray = half.confidence * np.exp(-((half.cycle_error / (CYCLE * max(half.size))) ** 2))
-    trust *= _membership(places, box, mask).reshape(trust.shape)
-    return trust
-
-
 def _membership(places: np.ndarray, box: Box, mask: np.ndarray | None) -> np.ndarray:
     """How far places ``(n, 2)`` of the source belong to the thing; without a mask, the middle of a box more."""
     if mask is not None:
@@ -145,20 +107,6 @@ def _membership(places: np.ndarray, box: Box, mask: np.ndarray | None) -> np.nda
     away = np.abs(places + 0.5 - middle) / reach
     inside = (away < 1).all(axis=1) * np.exp(-0.5 * (away**2).sum(axis=1))
     return inside
-
-
-def _moved_box(flow: DenseFlow, box: Box, mask: np.ndarray | None) -> Box:
-    half = flow.forward
-    start = _centres(half.shift.shape[:2], half.size)
-    inside = _membership(start - 0.5, box, mask)
-    if (inside > 0).sum() < 4:  # smaller than the cells
-        start = _centres((4, 4), (1, 1)) * (box[2] - box[0], box[3] - box[1]) + box[:2]
-        limit = (half.size[1] - 1, half.size[0] - 1)
-        return move_box(box, start, half.at((start - 0.5).clip(0, limit)) + 0.5, np.ones(16), half.other)
-    trust = half.confidence * np.exp(-((half.cycle_error / (CYCLE_MOTION * max(half.size))) ** 2)) + 1e-6
-    known = inside > 0
-    weights = (trust.ravel() * inside)[known]
-    return move_box(box, start[known], half.at(start[known] - 0.5) + 0.5, weights, half.other)
 
 
 def _moved_mask(flow: DenseFlow, mask: np.ndarray, box: Box) -> np.ndarray:
