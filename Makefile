@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test test-ray browser lint types tests bench docs experiments mutants fuzz chaos soak trace clean
+.PHONY: help demo test test-ray browser lint types tests bench docs dist experiments mutants fuzz chaos soak trace clean
 
 help:
 	@echo "make demo          match, adapt and report; A=one.jpg B=two.jpg matches your own images too"
@@ -14,6 +14,7 @@ help:
 	@echo "make experiments   every experiment of the paper in its quick form"
 	@echo "make bench         speed as ratios"
 	@echo "make docs          the documentation site, in site/"
+	@echo "make dist          wheel and source distribution in dist/, checked, and tried in an empty environment"
 	@echo "make fuzz          20,000 damaged files and requests; make chaos: kills and full disks; make soak: 50 clients"
 	@echo "make mutants       wrong changes that the tests must notice, one by one"
 
@@ -77,5 +78,12 @@ docs: $(STAMP)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
+dist: $(STAMP)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dist]'
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/python tests/dist.py dist
+
 clean:
-	rm -rf $(VENV) demo site fuzz-found .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo site dist fuzz-found .pytest_cache .mypy_cache .ruff_cache .hypothesis
