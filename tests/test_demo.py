@@ -1,7 +1,9 @@
 """The demonstration end to end in a tiny form, and its report, which is one self-contained page."""
 
 import re
+from dataclasses import replace
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -10,24 +12,42 @@ from simsc.demo import Section, write_page
 from simsc.models.trained import Trained
 
 
-@pytest.mark.slow
-def test_demo_matches_adapts_and_reports(tmp_path, monkeypatch):
-    description = {"backbone": "resnet50", "temperature": "mlp", "trainable": "last-block"}
+@pytest.fixture
+def tiny(tmp_path, monkeypatch):
+    """A model of random weights for small images, and hardly any steps."""
+    description = {"backbone": "resnet50", "temperature": "mlp", "trainable": "last-block", "image_size": 64}
     Trained.begin({**description, "weights": None}).save(tmp_path / "model.safetensors")
-    monkeypatch.setattr(demo, "QUICK", str(tmp_path / "model.safetensors"))
-    monkeypatch.setattr(
-        demo, "ADAPTATION", {**demo.ADAPTATION, "backbone": "resnet50", "max_pairs": 4, "image_size": 64}
-    )
-    pairs = demo.load_pairs("scenes", None, "test")[:2]
-    monkeypatch.setattr(demo, "load_pairs", lambda *_: pairs)
-    monkeypatch.setattr("simsc.scenes.dataset.load_pairs", lambda *_: pairs)
+    monkeypatch.setattr(demo, "MODEL", str(tmp_path / "model.safetensors"))
+    monkeypatch.setattr(demo, "STEPS", 2)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("tiny")
+@pytest.mark.parametrize("kind", ["photograph", "rendered scene"])
+def test_demo_matches_warps_labels_adapts_and_reports(tmp_path, monkeypatch, kind):
+    if kind == "rendered scene":
+        monkeypatch.setattr(demo, "PHOTOS", tmp_path / "nowhere")
+        monkeypatch.setattr(demo, "SCENES", 5)
+    elif not demo.PHOTOS.is_dir():
+        pytest.skip("the source distribution leaves the photographs out")
+    objects, found = demo.find_objects()
+    assert found == kind
     said = []
-    report = demo.run_demo(tmp_path / "demo", epochs=1, say=said.append)
-    page = report.read_text(encoding="utf-8")
-    assert "before adaptation" in page
-    assert "after adaptation" in page
-    assert page.count("data:image/png") >= 3  # one pair before and after, and the curves
-    assert any("PCK@0.1 after" in line for line in said)
+    page = demo.run_demo(tmp_path / "demo", epochs=1, say=said.append).read_text(encoding="utf-8")
+    labelled = [one for one in objects if one.category == "quadruped"]
+    held_out = {pair.target.key for pair in demo.hold_out(objects, 0).validation}
+    pictures = 2 + 1 + len(labelled) + 2 * len(held_out) + 1  # matches, warp, labels, before and after, curves
+    assert page.count("data:image/jpeg") == pictures
+    assert f"One {kind} labelled by hand, {len(labelled) - 1} others" in page
+    assert "10% of the larger side" in page
+    assert any(re.match(r"PCK@0.1 on what was held out: [\d.]+ before, [\d.]+ after", line) for line in said)
+
+
+def test_right_is_within_a_tenth_of_the_larger_side(tiny_pairs):
+    pair = replace(tiny_pairs[0], target_box=[0, 0, 40, 20])
+    shifts = np.array([(3.9, 0.0), (0.0, 4.1)])
+    pair = replace(pair, source_points=pair.source_points[:2], target_points=pair.target_points[:2])
+    assert demo._correct(pair, pair.target_points + shifts).tolist() == [True, False]
 
 
 def test_page_holds_tables_and_pictures_without_outside_requests(tmp_path):
@@ -38,6 +58,6 @@ def test_page_holds_tables_and_pictures_without_outside_requests(tmp_path):
     assert "A &amp; B" in page
     assert "text &lt;b&gt;" in page
     assert "<td>1.5</td>" in page
-    assert page.count("data:image/png;base64,") == 1
+    assert page.count("data:image/jpeg;base64,") == 1
     assert not re.search(r'(src|href)="(?!data:)', page)
     assert "<script" not in page

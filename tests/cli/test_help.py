@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 from typer.utils import get_params_from_function
 
 from simsc.cli import app
-from simsc.errors import DownloadError
+from simsc.errors import DownloadError, WeightsError
 from simsc.scenes import render_scene
 
 Command = tuple[str, ...]
@@ -145,9 +145,11 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(pairs, "PAIRS_PER_CATEGORY", dict.fromkeys(pairs.PAIRS_PER_CATEGORY, 1))
     monkeypatch.setattr(pairs, "IMAGES_PER_CATEGORY", dict.fromkeys(pairs.IMAGES_PER_CATEGORY, 4))
-    monkeypatch.setattr(simsc.demo, "ADAPTATION", {**simsc.demo.ADAPTATION, "max_pairs": 4, "image_size": 64})
+    monkeypatch.setattr(simsc.demo, "MODEL", "simsc-resnet50")
+    monkeypatch.setattr(simsc.demo, "STEPS", 2)
     monkeypatch.setattr("uvicorn.run", _answer_once)
     monkeypatch.setattr(urllib.request, "urlopen", _no_network)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setattr("time.sleep", lambda _: None)
 
 
@@ -172,7 +174,10 @@ def test_every_example_runs() -> None:
             if line.startswith(NEEDS_BULK) and not (find_spec("pyarrow") and find_spec("faiss")):
                 continue
             result = CliRunner().invoke(app, shlex.split(line)[1:])
-            if line.startswith(NEEDS_NETWORK):  # as far as the official address
+            if line.startswith("simsc models push"):  # as far as the hub
+                assert isinstance(result.exception, WeightsError), line
+                assert "cannot publish" in str(result.exception), line
+            elif line.startswith(NEEDS_NETWORK):  # as far as the official address
                 assert isinstance(result.exception, DownloadError), line
                 assert "https://" in str(result.exception), line
             else:

@@ -10,7 +10,10 @@ import transformers
 
 from simsc.errors import ConfigError, WeightsError
 from simsc.models.backbone import Backbone, build_backbone
+from simsc.models.card import find_model
 from simsc.models.model import SimSC
+from simsc.models.published import FILE
+from simsc.models.trained import Trained
 
 SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
 
@@ -123,3 +126,24 @@ def test_models_without_feature_maps_are_refused(tmp_path: Path) -> None:
     transformers.BertConfig().save_pretrained(tmp_path)
     with pytest.raises(ConfigError, match="type 'bert' give no feature maps"):
         build_backbone(f"hf:{tmp_path}")
+
+
+def test_a_folder_with_a_model_of_ours_is_that_model(tmp_path: Path) -> None:
+    Trained.begin({"backbone": "resnet50", "weights": None, "seed": 3}).save(tmp_path / FILE)
+    opened = Trained.open(f"hf:{tmp_path}")
+    assert (opened.name, opened.card.training["seed"]) == (f"hf:{tmp_path}", 3)
+    saved(transformers.ViTModel(transformers.ViTConfig(**SMALL, intermediate_size=64)), tmp_path / "other")
+    assert find_model(f"hf:{tmp_path / 'other'}") is None  # a backbone
+
+
+def test_an_unreachable_model_is_one_sentence() -> None:
+    with pytest.raises(
+        WeightsError, match=r"^cannot load hf:nobody/nothing \(.*\); check the name and the connection$"
+    ):
+        find_model("hf:nobody/nothing")
+
+
+def test_without_the_library_published_models_name_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    with pytest.raises(ConfigError, match=r"pip install 'simsc\[hub\]'"):
+        find_model("hf:nobody/nothing")

@@ -19,7 +19,9 @@ app = typer.Typer(help="Models, backbones and their weights.", no_args_is_help=T
 application.add_typer(app, name="models")
 
 Name = Annotated[str, typer.Argument(help="A name or alias of `simsc models list`.")]
-AnyName = Annotated[str, typer.Argument(help="A name of `simsc models list`, a model file or a run folder.")]
+AnyName = Annotated[
+    str, typer.Argument(help="A name of `simsc models list`, a model file, a run folder, hf:owner/name.")
+]
 Pattern = Annotated[str, typer.Argument(help="Shell pattern for names and aliases, such as '*dino*'.")]
 Heads = Annotated[bool, typer.Option("--heads", help="Measure what each matching head costs on this backbone.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
@@ -107,6 +109,22 @@ def average(
         typer.secho(note, fg=typer.colors.YELLOW, err=True)
     averaged.save(out, half=half)
     typer.echo(str(out))
+
+
+@command("simsc models push runs/first owner/name", group=app)
+def push(
+    name: AnyName,
+    repository: Annotated[str, typer.Argument(help="Where to put it on the Hugging Face hub: owner/name.")],
+    private: Annotated[bool, typer.Option("--private", help="A new repository is seen by its owner alone.")] = False,
+) -> None:
+    """Publish a trained model on the Hugging Face hub, with a page that describes it (extra `hub`).
+
+    Log in first, with `hf auth login`. A page that is there already is kept.
+    """
+    from simsc.models.card import find_trained
+    from simsc.models.published import push as publish
+
+    typer.echo(publish(find_trained(name), repository, private=private))
 
 
 def _parse_shares(text: str) -> list[float] | None:

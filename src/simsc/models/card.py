@@ -148,6 +148,10 @@ def find_model(name: str | Path | None = None) -> Path | None:
     if (path := _trained(str(name))) is not None:
         return path
     backbone, head = split_head(str(name))
+    if backbone.startswith(HUB_PREFIX) and head == "none":
+        from simsc.models.published import find_published
+
+        return find_published(backbone)
     if not (backbone.startswith(HUB_PREFIX) or backbone in backbone_names()):
         raise ConfigError(_refusal(backbone))
     if head != "none":

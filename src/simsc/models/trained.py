@@ -21,6 +21,8 @@ from simsc.models.calibration import Calibration
 from simsc.models.card import HEAD_MARK, Card, Design, find_model, split_head
 from simsc.models.inference import prepare_for_inference
 from simsc.models.model import SimSC
+from simsc.models.published import pinned_name
+from simsc.models.specs import HUB_PREFIX
 from simsc.models.weights import check_finite, first_line, misfits, modern_names
 
 
@@ -44,12 +46,16 @@ class Trained:
 
         Args:
             name: None for the packaged default; the name of a packaged model; a ``.safetensors`` file; a run folder
-                (its best checkpoint); or the name of a backbone, also ``hf:<repository>`` of the hub, whose
-                pre-trained features are then matched at a constant temperature. With a head, as in ``resnet50+hpf``
-                or ``resnet50+scot:layers=7-9-11``, it is the temperature that suits that head.
+                (its best checkpoint); ``hf:<owner>/<name>`` for a model on the hub; or the name of a backbone, also
+                ``hf:<repository>``, whose pre-trained features are then matched at a constant temperature. With a
+                head, as in ``resnet50+hpf`` or ``resnet50+scot:layers=7-9-11``, it is the temperature that suits that
+                head.
         """
         path = find_model(name)
-        return _pretrained(*split_head(str(name))) if path is None else _read(path)
+        if path is None:
+            return _pretrained(*split_head(str(name)))
+        opened = _read(path)
+        return replace(opened, name=pinned_name(str(name), path)) if str(name).startswith(HUB_PREFIX) else opened
 
     @staticmethod
     def begin(config: Mapping[str, Any]) -> Trained:
@@ -65,6 +71,8 @@ class Trained:
             start = Trained.open(name)
             _copy_weights(start, network)
             origin = start.card.origin
+            if name.startswith(HUB_PREFIX):
+                config = {**config, "start": start.name}  # with its commit
         return Trained(network, replace(Card.of(config), origin=origin or fingerprint(network.backbone)))
 
     @staticmethod
