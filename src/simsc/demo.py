@@ -19,7 +19,7 @@ from simsc.files import sha256, write_text
 from simsc.matcher import Matcher, load
 from simsc.models import DEFAULT
 from simsc.models.card import find_trained
-from simsc.training.adapt import STEPS, Adapted, adapt_objects, hold_out
+from simsc.training.adapt import Adapted, adapt_objects, hold_out
 from simsc.training.listener import Listener
 from simsc.training.run_folder import write_curves
 from simsc.transfer.instances import Instance, Moved
@@ -32,6 +32,8 @@ ROLES = ("donkey", "zebra", "horse")
 SCENES = 8
 """Rendered scenes of each category that stand in for photographs where there are none."""
 MODEL = DEFAULT
+STEPS = 80
+"""Of the adaptation: half of what `simsc adapt` takes, for a demonstration should not bore."""
 RIGHT = 0.1
 """A match is right within this part of the larger side of the thing's box."""
 Say = Callable[[str], None]
@@ -107,7 +109,7 @@ def run_demo(
     out: Path,
     source: Path | None = None,
     target: Path | None = None,
-    epochs: int = 8,
+    epochs: int = 4,
     say: Say = print,
     listener: Listener | None = None,
 ) -> Path:

@@ -62,6 +62,10 @@ class Hub(ThreadingHTTPServer):
         self.repositories: dict[str, list[Commit]] = {"somebody/backbone": [{"config.json": b"{}"}]}
         self.private: dict[str, bool] = {}
 
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
     @staticmethod
     def commit_id(number: int) -> str:
         return f"{number + 1:040x}"
@@ -112,7 +116,7 @@ class Handler(BaseHTTPRequestHandler):
         name = f"{wanted['organization']}/{wanted['name']}"
         self.server.private.setdefault(name, wanted.get("private") or wanted.get("visibility") == "private")
         self.server.repositories.setdefault(name, [])
-        self._answer(200, {"url": f"http://hub/{name}"})
+        self._answer(200, {"url": f"{self.server.address}/{name}"})
 
     def _commit(self, name: str, body: bytes) -> None:
         commits = self.server.repositories[name]
@@ -122,7 +126,9 @@ class Handler(BaseHTTPRequestHandler):
                 files[line["value"]["path"]] = base64.b64decode(line["value"]["content"])
         commits.append(files)
         oid = self.server.commit_id(len(commits) - 1)
-        self._answer(200, {"success": True, "commitOid": oid, "commitUrl": f"http://hub/{name}/commit/{oid}"})
+        self._answer(
+            200, {"success": True, "commitOid": oid, "commitUrl": f"{self.server.address}/{name}/commit/{oid}"}
+        )
 
     def _file(self) -> None:
         match = re.fullmatch(r"/([^/]+/[^/]+)/resolve/([^/]+)/(.+)", self.path)
@@ -172,7 +178,7 @@ def test_what_is_pushed_is_loaded_with_its_commit(tmp_path: Path, hub: Hub) -> N
     model = tmp_path / "model.safetensors"
     Trained.begin({"backbone": "resnet50", "weights": None, "seed": 3}).save(model)
     hidden = {key: value for key, value in os.environ.items() if not key.upper().endswith("_PROXY")}
-    places = {"HF_ENDPOINT": f"http://127.0.0.1:{hub.server_port}", "HF_HOME": str(tmp_path / "home"), "HF_TOKEN": "x"}
+    places = {"HF_ENDPOINT": hub.address, "HF_HOME": str(tmp_path / "home"), "HF_TOKEN": "x"}
     run = subprocess.run(
         [sys.executable, "-c", SCRIPT, str(model)],
         env={**hidden, **places},

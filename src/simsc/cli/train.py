@@ -91,7 +91,7 @@ def demo(
     out: Path = typer.Option(Path("demo"), help="Folder for the report and the adapted model."),
     source: Path | None = typer.Option(None, help="An image of your own ..."),
     target: Path | None = typer.Option(None, help="... and another one of the same kind of thing."),
-    epochs: int = typer.Option(8, min=1, help="How often the adaptation is measured; it takes about a minute."),
+    epochs: int = typer.Option(4, min=1, help="How often the adaptation is measured; it takes about a minute."),
 ) -> None:
     """Show the main job in two minutes: match, warp, label, adapt to photographs, and write an HTML report."""
     from simsc.cli.views import training_listener
