@@ -44,9 +44,9 @@ def test_demo_matches_warps_labels_adapts_and_reports(tmp_path, monkeypatch, kin
 
 
 def test_right_is_within_a_tenth_of_the_larger_side(tiny_pairs):
-    pair = replace(tiny_pairs[0], target_box=[0, 0, 40, 20])
     shifts = np.array([(3.9, 0.0), (0.0, 4.1)])
-    pair = replace(pair, source_points=pair.source_points[:2], target_points=pair.target_points[:2])
+    points = {side: getattr(tiny_pairs[0], side)[:2] for side in ("source_points", "target_points")}
+    pair = replace(tiny_pairs[0], **points, point_names=(), target_box=[0, 0, 40, 20])
     assert demo._correct(pair, pair.target_points + shifts).tolist() == [True, False]
 
 

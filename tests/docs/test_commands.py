@@ -84,7 +84,7 @@ def shown(text: str) -> list[str]:
     """The commands of this program in a block, as one types them."""
     joined = text.replace("\\\n", " ")
     found = re.findall(r"^(?:\$ |  )?((?:torchrun .* -m )?simsc .*)$", joined, re.MULTILINE)
-    return [line[line.index("simsc ") :] for line in found]
+    return [line[line.index("simsc ") :] for each in found for line in each.split(" && ")]
 
 
 def words(line: str) -> list[str]:
@@ -94,7 +94,7 @@ def words(line: str) -> list[str]:
 def check(arguments: list[str], complete: bool) -> Any:
     """Parse a command without running it; what is misspelt raises, and so does what is missing from a complete one."""
     command, name = get_command(app), "simsc"
-    while hasattr(command, "commands") and arguments:
+    while hasattr(command, "commands") and arguments and arguments[0] not in ("--help", "--version"):
         assert arguments[0] in command.commands, f"there is no command {name} {arguments[0]}"
         name, command, arguments = f"{name} {arguments[0]}", command.commands[arguments[0]], arguments[1:]
     if hasattr(command, "commands"):
@@ -102,7 +102,7 @@ def check(arguments: list[str], complete: bool) -> Any:
     try:
         return command.make_context(name, arguments).params
     except Exception as error:
-        if type(error).__name__ == "MissingParameter" and not complete:
+        if type(error).__name__ in ("MissingParameter", "BadOptionUsage") and not complete:
             return {}
         raise AssertionError(f"{name} {shlex.join(arguments)}: {error}") from error
 
