@@ -18,10 +18,13 @@ from PIL import Image
 from simsc.web.app import HEADERS
 from simsc.web.connections import PatientProtocol
 from simsc.web.engine import Engine
+from simsc.web.samples import offered_samples
 from simsc.web.schemas import Busy, ImageGone
 from simsc.web.settings import Settings
 from simsc.web.store import AT_ONCE, FORMATS, ImageStore
 from simsc.web.turns import CLICK, DENSE, ENCODE, Turns
+
+SAMPLE = next(iter(offered_samples()))
 
 
 def upload(client, content: bytes, name: str = "a.png", kind: str = "image/png"):
@@ -271,7 +274,7 @@ def test_hosts_are_parsed_strictly(host: str) -> None:
     ],
 )
 def test_posts_of_other_sites_are_refused_without_an_origin_too(client, headers: dict[str, str], status: int) -> None:
-    assert client.post("/api/samples/chair", headers=headers).status_code == status
+    assert client.post(f"/api/samples/{SAMPLE}/0", headers=headers).status_code == status
 
 
 def test_half_a_character_in_a_question_is_answered(client, send) -> None:
@@ -293,7 +296,7 @@ def test_memory_that_is_used_up_is_not_a_mistake(make_client, settings) -> None:
         raise MemoryError
 
     client = make_client(settings, opener=opener, raise_server_exceptions=False)
-    image = client.post("/api/samples/chair").json()["source"]["id"]
+    image = client.post(f"/api/samples/{SAMPLE}/0").json()["id"]
     assert client.post(f"/api/images/{image}/encode").status_code == 503
 
 
@@ -337,7 +340,7 @@ def test_a_server_on_all_interfaces_answers_to_addresses_and_given_names_only() 
 
 
 def test_requests_of_foreign_pages_are_refused(client) -> None:
-    assert client.post("/api/samples/chair", headers={"origin": "https://evil.example"}).status_code == 403
+    assert client.post(f"/api/samples/{SAMPLE}/0", headers={"origin": "https://evil.example"}).status_code == 403
     assert client.get("/api/health", headers={"origin": "null"}).status_code == 403
     own = client.get("/api/health", headers={"origin": "http://localhost"})
     assert own.status_code == 200

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import io
 import json
-import re
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from simsc.matcher import Matcher
+from simsc.matcher import DenseFlow, Matcher
+from simsc.matcher.flow import HalfFlow
 from simsc.matching import LOCALIZERS
 from simsc.matching.localize import localize
+from simsc.web import samples
+from simsc.web.answers import opacity
 
 
 def ask(client, source, target, points, **options):
@@ -154,16 +156,35 @@ def test_two_files_in_one_request_keep_nothing(client, image_file, send) -> None
     assert none.status_code == 400
 
 
-def test_warp_has_the_shape_of_the_target_and_is_clear_where_matches_do_not_lead_back(client, send) -> None:
+def test_warp_has_the_shape_of_the_target(client, send) -> None:
     source, target = send(0), send(1, (90, 50))
     request = {"source": source, "target": target}
     answer = client.post("/api/warp", json=request)
     assert answer.headers["content-type"] == "image/png"
     image = Image.open(io.BytesIO(answer.content))
-    assert image.size == (50, 90)
-    assert set(np.unique(np.asarray(image)[..., 3])) <= {0, 255}
-    whole = Image.open(io.BytesIO(client.post("/api/warp", json={**request, "consistent": False}).content))
+    assert (image.size, image.mode) == ((50, 90), "RGBA")
+    whole = Image.open(io.BytesIO(client.post("/api/warp", json={**request, "blend": False}).content))
     assert whole.mode == "RGB"
+
+
+def half(shift: np.ndarray, confidence: np.ndarray, cycle: np.ndarray) -> HalfFlow:
+    return HalfFlow(shift, confidence, cycle, size=(160, 160), other=(160, 160))
+
+
+def test_a_warp_fades_smoothly_where_matches_cannot_be_trusted() -> None:
+    """Columns 0-3 are fine; of 4-7 matches are not confident, of 8-11 do not lead back, 12-15 fly apart."""
+    shape = (16, 16)
+    confidence, cycle, shift = np.full(shape, 0.5), np.zeros(shape), np.zeros((*shape, 2))
+    confidence[:, 4:8] = 0.01
+    cycle[:, 8:12] = 60.0
+    shift[:, 12:, 0] = 60.0 * np.arange(1, 5)
+    backward = half(shift, confidence, cycle)
+    alpha = opacity(DenseFlow(backward, backward, temperature=0.05, max_cycle=16.0)).astype(int)
+    assert alpha.shape == (160, 160)
+    assert alpha[:, :15].min() > 240
+    assert alpha[:, 60:].max() < 25
+    assert np.abs(np.diff(alpha, axis=1)).max() <= 12  # no edge to be seen
+    assert len(np.unique(alpha)) > 50
 
 
 def test_warp_of_a_large_image_is_reduced(make_client, settings, send) -> None:
@@ -200,28 +221,48 @@ def test_exported_coco_is_read_as_a_data_set(client, send, tmp_path) -> None:
     np.testing.assert_allclose(points[present], POINTS)
 
 
-def test_localizers_of_the_api_and_the_page_are_those_of_the_package(client) -> None:
+def test_localizers_of_the_api_are_those_of_the_package(client) -> None:
     field = client.get("/openapi.json").json()["components"]["schemas"]["MatchRequest"]["properties"]["localizer"]
-    assert field["anyOf"][0]["enum"] == list(LOCALIZERS)
-    page = client.get("/").text.split('<select id="localizer">')[1].split("</select>")[0]
-    assert set(re.findall(r'<option value="([^"]+)"', page)) == set(LOCALIZERS.own)
+    assert field["anyOf"][0]["enum"] == client.get("/api/localizers").json() == list(LOCALIZERS)
     refused = client.post("/api/match", json={"source": "a", "target": "b", "points": POINTS, "localizer": "agrmax"})
     assert refused.status_code == 422
     assert "did you mean 'argmax'" in refused.json()["detail"]
 
 
-def test_samples_are_pairs_with_known_points(client) -> None:
-    listed = client.get("/api/samples").json()
-    assert "car" in [sample["name"] for sample in listed]
-    answer = client.post("/api/samples/chair")
-    assert answer.status_code == 201
-    pair = answer.json()
-    assert len(pair["points"]) == len(pair["truth"]) == len(pair["point_names"]) >= 3
-    answer = ask(client, pair["source"]["id"], pair["target"]["id"], pair["points"])
-    assert len(answer["matches"]) == len(pair["points"])
-    thumbnail = Image.open(io.BytesIO(client.get("/api/samples/chair/target").content))
+def test_names_of_points_go_into_answers_and_exports(client, send) -> None:
+    request = {"source": send(0), "target": send(1), "points": POINTS, "names": ["nose", "", "  left ear "]}
+    names = ["nose", "2", "left ear"]
+    assert [match["name"] for match in ask(client, **request)["matches"]] == names
+    assert [match["name"] for match in client.post("/api/export/json", json=request).json()["matches"]] == names
+    assert client.post("/api/export/coco", json=request).json()["categories"][0]["keypoints"] == names
+    for wrong, words in ((["nose"], "1 of them, but 3 points"), (["a", "b", "a"], "two points are called 'a'")):
+        answer = client.post("/api/match", json={**request, "names": wrong})
+        assert (answer.status_code, answer.json()["code"]) == (400, "bad-request")
+        assert words in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("photographs", [True, False])
+def test_samples_are_the_photographs_of_a_clone_or_else_scenes(client, monkeypatch, tmp_path, photographs) -> None:
+    monkeypatch.setattr(samples, "PHOTOS", samples.PHOTOS if photographs else tmp_path)
+    if not samples.PHOTOS.is_dir():
+        pytest.skip("no photographs here: not a clone")
+    listed = {sample["name"]: sample for sample in client.get("/api/samples").json()}
+    name, kind = ("donkey", ".jpg") if photographs else ("chair", ".png")
+    assert listed[name]["pictures"] >= 6
+    source, target = (client.post(f"/api/samples/{name}/{number}").json() for number in (0, 1))
+    assert source["name"].endswith(kind)
+    assert len(source["points"]) == len(source["point_names"]) >= 3
+    assert len(ask(client, source["id"], target["id"], source["points"])["matches"]) == len(source["points"])
+    thumbnail = Image.open(io.BytesIO(client.get(f"/api/samples/{name}/1").content))
     assert max(thumbnail.size) == 128
-    assert client.post("/api/samples/unicorn").json()["code"] == "not-found"
+    assert client.post("/api/samples/unicorn/0").json()["code"] == "not-found"
+    assert client.post(f"/api/samples/{name}/99").json()["code"] == "not-found"
+
+
+def test_every_picture_of_every_sample_is_there() -> None:
+    for name, sample in samples.offered_samples().items():
+        sizes = [max(samples.sample_picture(name, number, 64).pixels.shape) for number in range(len(sample.members))]
+        assert min(sizes) >= 64
 
 
 def test_the_mirror_image_is_encoded_once_more_and_said(client, send, image_file, small_matcher, monkeypatch) -> None:

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from simsc.matching import LOCALIZERS
+
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (extra 'dev')")
 uvicorn = pytest.importorskip("uvicorn", reason="the extra 'web' is not installed")
 
@@ -23,6 +25,7 @@ FLAGS = [
     "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
 PATIENCE = 60_000
+BACKGROUND = "element => getComputedStyle(element).backgroundColor"
 
 pytestmark = [
     pytest.mark.browser,
@@ -84,8 +87,8 @@ def _is_local(url: str, address: str) -> bool:
     return url.startswith((address + "/", "blob:" + address, "data:"))
 
 
-def take_sample(page: Any, name: str = "chair") -> None:
-    page.get_by_role("button", name={"chair": "Sample: Chairs", "bird": "Sample: Birds"}[name]).click()
+def take_sample(page: Any) -> None:
+    page.locator("#samples button").first.click()
     page.wait_for_selector("#target-stage .frame img")
     page.wait_for_selector("[data-side=source][aria-busy=false]")
 
@@ -99,7 +102,9 @@ def click_source(page: Any, x: float, y: float) -> None:
 
 
 def rows(page: Any) -> list[list[str]]:
-    return [line.locator("td").all_inner_texts() for line in page.locator("#points tbody tr").all()]
+    """Number, source, target, confidence, cycle error of each point."""
+    texts = (line.locator("td").all_inner_texts() for line in page.locator("#points tbody tr").all())
+    return [[number, *others] for number, _, *others in texts]
 
 
 def place_of(page: Any, side: str, index: int = 0) -> np.ndarray:
@@ -167,7 +172,7 @@ def _export_all(page: Any, folder: Any) -> None:
         download.value.save_as(folder / name)
     plain = json.loads((folder / "matches.json").read_text())
     assert len(plain["matches"]) == 2
-    assert plain["names"] == ["chair-source.png", "chair-target.png"]
+    assert plain["names"] == [page.locator(f"#{side}-name").inner_text().split(",")[0] for side in ("source", "target")]
     assert (folder / "matches.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -225,6 +230,8 @@ def test_own_files_models_localisers_and_warp(page: Any, image_file: Callable[..
     with page.expect_response(lambda answer: asked(answer, model="second")) as answer:
         page.locator("#model").select_option("second")
     assert answer.value.json()["model"] == "second"
+    offered = page.locator("#localizer option").evaluate_all("all => all.map(each => each.value)")
+    assert offered == ["", *LOCALIZERS]
     with page.expect_response(lambda answer: asked(answer, localizer="argmax")) as answer:
         page.locator("#localizer").select_option("argmax")
     assert answer.value.json()["localizer"] == "argmax"
@@ -234,19 +241,22 @@ def test_own_files_models_localisers_and_warp(page: Any, image_file: Callable[..
     assert heat(page)[..., 3].max() == 0
 
 
+def drop(page: Any, selector: str, files: dict[str, bytes]) -> None:
+    script = """(box, files) => {
+        const transfer = new DataTransfer();
+        for (const [name, bytes] of files) transfer.items.add(new File([new Uint8Array(bytes)], name));
+        box.dispatchEvent(new DragEvent("drop", { dataTransfer: transfer, bubbles: true, cancelable: true }));
+    }"""
+    page.locator(selector).evaluate(script, [[name, list(content)] for name, content in files.items()])
+
+
 def test_dropped_files_and_refused_ones(page: Any, image_file: Callable[..., bytes]) -> None:
     page.expected_errors = ("415",)
-    drop = """(panel, [names, bytes]) => {
-        const transfer = new DataTransfer();
-        names.forEach((name, index) => transfer.items.add(new File([new Uint8Array(bytes[index])], name)));
-        panel.dispatchEvent(new DragEvent("drop", { dataTransfer: transfer, bubbles: true, cancelable: true }));
-    }"""
-    both = [list(image_file(seed)) for seed in (0, 1)]
-    page.locator("[data-side=target]").evaluate(drop, [["one.png", "two.png"], both])
+    drop(page, "[data-side=target]", {"one.png": image_file(0), "two.png": image_file(1)})
     wait_for_text(page, "#source-name", "one.png")
     wait_for_text(page, "#target-name", "two.png")
     page.wait_for_selector("[data-side=source][aria-busy=false]")
-    page.locator("[data-side=source]").evaluate(drop, [["evil.png"], [list(b"not an image")]])
+    drop(page, "[data-side=source]", {"evil.png": b"not an image"})
     wait_for_text(page, "#problem-text", "not an image of an allowed type")
     assert "one.png" in page.locator("#source-name").inner_text()
     page.get_by_role("button", name="Dismiss this message").click()
@@ -281,7 +291,6 @@ def test_the_page_computes_what_the_package_computes(page: Any, convention: str)
     import torch
 
     from simsc.coordinates import resize_points
-    from simsc.matching import LOCALIZERS
     from simsc.matching.localize import localize, peak_probability
 
     scores = torch.rand(7, 10, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
@@ -331,20 +340,25 @@ def test_verdicts_have_colours_shapes_and_words(page: Any) -> None:
     for index in range(3):
         click_source(page, 0.3 + 0.15 * index, 0.5)
     sync_api.expect(page.locator("#target-stage .point.none")).to_have_count(1)
-    colors = {"sure": "#009E73", "unsure": "#E69F00", "none": "#767676"}
+    colors = {"sure": "#009E73", "unsure": "#E69F00", "none": "#666666"}
     for side in ("source", "target"):
         for verdict, color in colors.items():
             marker = page.locator(f"#{side}-stage .point.{verdict}")
             found = marker.evaluate("element => getComputedStyle(element).getPropertyValue('--color').trim()")
             assert found.upper() == color.upper()
-    hollow = page.locator("#target-stage .point.unsure").evaluate(
-        "element => getComputedStyle(element).backgroundColor"
-    )
-    full = page.locator("#target-stage .point.sure").evaluate("element => getComputedStyle(element).backgroundColor")
+    hollow = page.locator("#target-stage .point.unsure").evaluate(BACKGROUND)
+    full = page.locator("#target-stage .point.sure").evaluate(BACKGROUND)
     assert "rgba" in hollow
     assert full == "rgb(0, 158, 115)"
     assert [row[3].split()[-1] for row in rows(page)] == ["sure", "unsure", "none"]
     assert page.locator("#mirrored").is_visible()
+    assert page.locator("#verdicts").inner_text().split() == "1 sure 1 unsure 1 no counterpart".split()
+    for place in ("#verdicts .sign.sure", "#points .swatch.sure", "#target-stage .point.sure"):
+        assert page.locator(place).evaluate(BACKGROUND) == full
+    page.locator("#points tbody tr").nth(0).click()
+    assert page.locator("#spread-chart span").first.evaluate(BACKGROUND) == full
+    page.locator("#target-stage .point.none").hover()
+    assert "none" in page.locator("#target-caption").inner_text()
     if folder := os.environ.get("SIMSC_SHOTS"):
         page.screenshot(path=f"{folder}/verdicts.png", full_page=True)
 
@@ -357,3 +371,359 @@ def test_the_mirror_is_sent_where_it_is_chosen(page: Any) -> None:
         page.select_option("#mirror", "yes")
     assert asked.value.post_data_json["mirror"] == "yes"
     sync_api.expect(page.locator("#mirrored")).to_be_visible(timeout=PATIENCE)
+
+
+def test_a_grid_of_points_covers_the_source(page: Any) -> None:
+    take_sample(page)
+    page.select_option("#grid", "4")
+    page.wait_for_selector("#target-stage .point >> nth=11")
+    width, height = (int(value) for value in re.findall(r"\d+", page.locator("#source-name").inner_text())[-2:])
+    found = [[int(value) for value in row[1].split(", ")] for row in rows(page)]
+    assert len(found) == 4 * round(4 * height / width)
+    assert found[0] == [round(width / 8 - 0.5), round(height / (len(found) / 2) - 0.5)]
+    page.select_option("#grid", "6")  # in place of the other one
+    page.wait_for_selector("#target-stage .point >> nth=23")
+    assert len(rows(page)) == 6 * round(6 * height / width)
+
+
+def test_zoom_and_pan_keep_points_on_their_pixels(page: Any) -> None:
+    take_sample(page)
+    click_source(page, 0.5, 0.5)
+    click_source(page, 0.3, 0.7)
+    before = rows(page)
+    frame = page.locator("#source-stage .frame").bounding_box()
+    panel = page.locator("[data-side=source]").bounding_box()
+    anchor = place_of(page, "source", 1)
+    page.mouse.move(*anchor)
+    page.keyboard.down("Control")
+    page.mouse.wheel(0, -400)
+    page.keyboard.up("Control")
+    page.wait_for_function("document.querySelector('#source-stage').classList.contains('zoomed')")
+    larger = page.locator("#source-stage .frame").bounding_box()
+    assert larger["width"] == pytest.approx(4 * frame["width"], rel=0.02)
+    assert page.locator("[data-side=source]").bounding_box() == panel
+    np.testing.assert_allclose(place_of(page, "source", 1), anchor, atol=2)  # what is under the pointer stays there
+    assert rows(page) == before
+
+    page.mouse.wheel(0, 60)  # without Ctrl, the wheel scrolls the image
+    page.wait_for_function("y => document.querySelector('#source-stage .frame').getBoundingClientRect().y < y - 50",
+                           arg=larger["y"])  # fmt: skip
+    place = place_of(page, "source", 1) + np.array([40, 20])
+    page.mouse.click(*place)
+    page.wait_for_selector("#target-stage .point >> nth=2")
+    np.testing.assert_allclose(place_of(page, "source", 2), place, atol=1)
+
+    page.locator("[data-side=target] [data-zoom=in]").click()
+    start = page.locator("#target-stage .frame").bounding_box()
+    middle = page.locator("#target-stage").bounding_box()
+    page.mouse.move(middle["x"] + middle["width"] / 2, middle["y"] + 40)
+    page.mouse.down()
+    page.mouse.move(middle["x"] + middle["width"] / 2 - 30, middle["y"] + 20, steps=3)
+    page.mouse.up()
+    moved = page.locator("#target-stage .frame").bounding_box()
+    assert (moved["x"], moved["y"]) == pytest.approx((start["x"] - 30, start["y"] - 20), abs=2)
+    page.locator("[data-side=source] [data-zoom=fit]").click()
+    assert page.locator("#source-stage .frame").bounding_box() == frame
+
+
+def test_undo_and_redo_of_points(page: Any) -> None:
+    take_sample(page)
+    assert page.locator("#undo").is_disabled()
+    click_source(page, 0.3, 0.3)
+    click_source(page, 0.6, 0.6)
+    two = rows(page)
+    start = place_of(page, "source", 1)
+    page.mouse.move(*start)
+    page.mouse.down()
+    page.mouse.move(*(start + 30), steps=4)
+    page.mouse.up()
+    page.wait_for_load_state("networkidle")
+    dragged = rows(page)
+    assert dragged[1][1] != two[1][1]
+    for key in ("ArrowRight", "ArrowRight", "ArrowRight"):
+        page.keyboard.press(key)
+    page.keyboard.press("Control+z")  # three arrows are one step
+    assert [row[1] for row in rows(page)] == [row[1] for row in dragged]
+    page.keyboard.press("Control+z")
+    assert [row[1] for row in rows(page)] == [row[1] for row in two]
+    page.wait_for_load_state("networkidle")
+    assert [row[2] for row in rows(page)] == [row[2] for row in two]
+    page.keyboard.press("Control+Shift+Z")
+    assert [row[1] for row in rows(page)] == [row[1] for row in dragged]
+    page.locator("#clear").click()
+    assert rows(page) == []
+    page.locator("#undo").click()
+    assert [row[1] for row in rows(page)] == [row[1] for row in dragged]
+    assert page.locator("#target-stage .point").count() == 2
+    page.locator("#redo").click()
+    assert rows(page) == []
+    assert page.locator("#redo").is_disabled()
+
+
+PASTE = """async ([bytes, name]) => {
+    const transfer = new DataTransfer();
+    transfer.items.add(new File([new Uint8Array(bytes)], name, { type: "image/png" }));
+    document.dispatchEvent(new ClipboardEvent("paste", { clipboardData: transfer, bubbles: true, cancelable: true }));
+}"""
+
+
+def test_a_pasted_image_goes_where_one_points_or_to_the_empty_side(page: Any, image_file: Callable[..., bytes]) -> None:
+    page.mouse.move(5, 5)
+    page.evaluate(PASTE, [list(image_file(0)), "first.png"])
+    wait_for_text(page, "#source-name", "first.png, 80.60")
+    page.evaluate(PASTE, [list(image_file(1)), "second.png"])
+    wait_for_text(page, "#target-name", "second.png")
+    page.wait_for_selector("[data-side=source][aria-busy=false]")
+    page.locator("#source-stage").hover()
+    page.evaluate(PASTE, [list(image_file(2)), "third.png"])
+    wait_for_text(page, "#source-name", "third.png")
+    assert "second.png" in page.locator("#target-name").inner_text()
+
+
+def test_an_image_of_the_real_clipboard_is_pasted(page: Any, address: str, image_file: Callable[..., bytes]) -> None:
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=address)
+    page.evaluate(
+        """bytes => navigator.clipboard.write([new ClipboardItem(
+            { "image/png": new Blob([new Uint8Array(bytes)], { type: "image/png" }) })])""",
+        list(image_file(3)),
+    )
+    page.keyboard.press("Control+v")
+    wait_for_text(page, "#source-name", "80.60")
+
+
+def test_points_have_names_that_go_into_exports(page: Any, tmp_path) -> None:
+    take_sample(page)
+    click_source(page, 0.4, 0.4)
+    click_source(page, 0.6, 0.6)
+    name = page.get_by_label("Name of point 1")
+    name.fill("left ear")
+    click_source(page, 0.2, 0.8)  # a match that arrives does not take the name away
+    assert name.input_value() == "left ear"
+    assert "left ear" in page.locator("#source-stage .point").first.get_attribute("aria-label")
+    page.get_by_label("Name of point 3").fill("hoof")
+    page.keyboard.press("Enter")
+    page.locator("#target-stage .point").nth(0).hover()
+    assert page.locator("#target-caption").inner_text().startswith("1 left ear: ")
+    for form, read in (
+        ("json", lambda found: [match["name"] for match in found["matches"]]),
+        ("coco", lambda found: found["categories"][0]["keypoints"]),
+    ):
+        with page.expect_download() as download:
+            page.locator(f"[data-export={form}]").click()
+        download.value.save_as(tmp_path / form)
+        assert read(json.loads((tmp_path / form).read_text())) == ["left ear", "2", "hoof"]
+    page.locator("#undo").click()
+    assert page.get_by_label("Name of point 3").input_value() == ""
+    page.locator("#swap").click()
+    wait_for_text(page, "#status", "swapped")
+    assert page.get_by_label("Name of point 1").input_value() == "left ear"
+
+
+def confidences(card: Any) -> list[float]:
+    """As told when one points at the dots."""
+    told = []
+    for index in range(card.locator(".dot").count()):
+        card.locator(".dot").nth(index).dispatch_event("pointerenter")
+        told.append(float(card.locator(".pointed").inner_text().split(": ")[1]))
+        card.locator(".dot").nth(index).dispatch_event("pointerleave")
+    return told
+
+
+def wait_for_wall(page: Any, cards: int, dots: int) -> None:
+    page.wait_for_function(
+        "([cards, dots]) => document.querySelectorAll('#wall .object').length === cards &&"
+        " [...document.querySelectorAll('#wall .object')].every(each => each.querySelectorAll('.dot').length === dots)",
+        arg=[cards, dots],
+    )
+    sync_api.expect(page.locator("#many-words")).to_be_empty(timeout=PATIENCE)
+
+
+def test_many_targets_are_sorted_by_doubt_and_opened_by_a_click(page: Any, image_file: Callable[..., bytes]) -> None:
+    take_sample(page)
+    set_slider(page, "#temperature", 0)  # sharp, so that confidences differ
+    click_source(page, 0.4, 0.4)
+    click_source(page, 0.6, 0.6)
+    drop(page, "#many", {f"{seed}.png": image_file(seed, (90, 120)) for seed in range(4)})
+    wait_for_wall(page, 4, 2)
+    sums = [sum(confidences(card)) for card in page.locator("#wall .object").all()]
+    assert sums == sorted(sums)
+    assert sums[0] < sums[-1]
+
+    second = page.locator("#wall .object").nth(1)
+    name, told = second.locator(".name").inner_text(), confidences(second)
+    second.locator(".open").click()
+    wait_for_text(page, "#target-name", name)
+    page.wait_for_selector("#target-stage .point >> nth=1")
+    assert [float(row[3].split()[0]) for row in rows(page)] == told
+    assert page.locator("#wall .open[aria-pressed=true]").count() == 1
+
+    click_source(page, 0.2, 0.3)  # the wall follows the points
+    wait_for_wall(page, 4, 3)
+    page.locator("#many-sample").click()
+    page.wait_for_function("document.querySelectorAll('#wall .object').length > 4")
+    page.get_by_label("Remove 0.png").click()
+    assert page.get_by_label("Open 0.png as the target").count() == 0
+    page.locator("#many-clear").click()
+    assert page.locator("#wall .object").count() == 0
+    assert not page.locator("#problem").is_visible()
+
+
+def test_the_wall_has_verdict_colours(page: Any, image_file: Callable[..., bytes]) -> None:
+    def calibrated(route: Any) -> None:
+        answer = route.fetch()
+        content = answer.json()
+        content["calibrated"] = True
+        for match, status in zip(content["matches"], ("sure", "unsure", "none"), strict=False):
+            match["status"] = status
+        route.fulfill(response=answer, json=content)
+
+    page.route("**/api/match", calibrated)
+    page.locator("#source-file").set_input_files(
+        {"name": "source.png", "mimeType": "image/png", "buffer": image_file(9, (90, 120))}
+    )
+    wait_for_text(page, "#source-name", "source.png")
+    drop(page, "[data-side=target]", {f"{seed}.png": image_file(seed, (90, 120)) for seed in range(3)})
+    wait_for_text(page, "#target-name", "png")  # the first of them is opened
+    page.wait_for_selector("[data-side=source][aria-busy=false]")
+    for index in range(3):
+        click_source(page, 0.3 + 0.15 * index, 0.5)
+    wait_for_wall(page, 3, 3)
+    for verdict in ("sure", "unsure", "none"):
+        assert page.locator(f"#wall .object .dot.{verdict}").count() == 3
+    counts = page.locator("#wall .counts").first.inner_text().split()
+    assert counts == "1 sure 1 unsure 1 no counterpart".split()
+
+
+@pytest.mark.parametrize("forgotten", [False, True])
+def test_everything_is_there_after_a_reload(page: Any, image_file: Callable[..., bytes], forgotten: bool) -> None:
+    """Also where the server has been started anew and knows no image any more."""
+    page.expected_errors = ("404",)
+    for side, seed in (("source", 0), ("target", 1)):
+        file = {"name": f"{side}.png", "mimeType": "image/png", "buffer": image_file(seed, (90, 120))}
+        page.locator(f"#{side}-file").set_input_files(file)
+        wait_for_text(page, f"#{side}-name", f"{side}.png")
+    page.wait_for_selector("[data-side=source][aria-busy=false]")
+    click_source(page, 0.4, 0.4)
+    click_source(page, 0.6, 0.6)
+    page.get_by_label("Name of point 2").fill("ear")
+    page.keyboard.press("Enter")
+    drop(page, "#many", {f"{seed}.png": image_file(seed, (90, 120)) for seed in (5, 6)})
+    wait_for_wall(page, 2, 2)
+    page.select_option("#model", "second")
+    page.select_option("#localizer", "argmax")
+    page.get_by_label("Nothing").check()
+    set_slider(page, "#temperature", 300)
+    page.wait_for_load_state("networkidle")
+    page.wait_for_timeout(600)
+    before, temperature = rows(page), page.locator("#temperature-value").inner_text()
+    if forgotten:
+        page.evaluate(
+            """() => Promise.all([...document.querySelectorAll(".frame > img:first-child")].map(
+                (image) => fetch(image.src, { method: "DELETE" })))"""
+        )
+    page.reload()
+    page.wait_for_selector("body[data-ready]")
+    wait_for_wall(page, 2, 2)
+    assert rows(page) == before
+    assert page.get_by_label("Name of point 2").input_value() == "ear"
+    assert page.locator("#temperature-value").inner_text() == temperature
+    assert page.locator("#model").input_value() == "second"
+    assert page.locator("#localizer").input_value() == "argmax"
+    assert page.get_by_label("Nothing").is_checked()
+    assert page.locator("#source-name").inner_text().startswith("source.png")
+    shown = page.locator("#wall img").evaluate_all("all => all.map(each => each.naturalWidth)")
+    assert min(shown) > 0
+    assert not page.locator("#problem").is_visible()
+
+    page.locator("#afresh").click()
+    page.wait_for_selector("#source-stage .hint")
+    page.wait_for_selector("body[data-ready]")
+    assert page.locator(".frame").count() == 0
+
+
+def test_an_image_that_cannot_come_back_is_said(page: Any) -> None:
+    page.expected_errors = ("404",)
+    take_sample(page)
+    page.wait_for_timeout(400)
+    page.locator(".frame > img:first-child").first.evaluate("image => fetch(image.src, { method: 'DELETE' })")
+    page.route(
+        "**/api/samples/*/0", lambda route: route.fulfill(status=404, json={"detail": "no such sample", "code": ""})
+    )
+    page.reload()
+    wait_for_text(page, "#problem-text", "no such sample")
+
+
+def test_the_page_fits_a_telephone(browser: Any, address: str) -> None:
+    """390 pixels wide, with fingers: nothing sticks out, a tap puts a point, a point can be dragged."""
+    context = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE)
+    page.goto(address)
+    page.wait_for_selector("body[data-ready]")
+    take_sample(page)
+    page.locator("#keypoints").tap()
+    page.wait_for_selector("#target-stage .point >> nth=2")
+    count = page.locator("#source-stage .point").count()
+    page.locator("#many-sample").tap()
+    page.wait_for_function("document.querySelectorAll('#wall .dot').length > 5")
+    page.get_by_label("Warped source").check()
+    page.wait_for_selector(".warp:not([hidden])")
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    out = page.evaluate(
+        """() => [...document.querySelectorAll("main *")].filter((each) => {
+            const { width, right, left } = each.getBoundingClientRect();
+            return width && !each.closest(".strip, .visually-hidden, .hidden-input") && (right > 390.5 || left < -0.5);
+        }).map((each) => each.outerHTML.slice(0, 80))"""
+    )
+    assert out == []
+    page.locator("#source-stage").scroll_into_view_if_needed()
+    box = page.locator("#source-stage .frame").bounding_box()
+    page.touchscreen.tap(box["x"] + 0.1 * box["width"], box["y"] + 0.1 * box["height"])
+    page.wait_for_selector(f"#target-stage .point >> nth={count}")
+    assert page.locator("#source-stage .point").count() == count + 1
+    if folder := os.environ.get("SIMSC_SHOTS"):
+        page.screenshot(path=f"{folder}/telephone.png", full_page=True)
+    context.close()
+
+
+def test_what_is_told_of_a_point_covers_no_match(page: Any) -> None:
+    take_sample(page)
+    page.select_option("#grid", "6")
+    page.wait_for_selector("#target-stage .point >> nth=20")
+    for index in (0, 14, 29):
+        marker = page.locator("#target-stage .point").nth(index)
+        marker.hover(force=True)
+        told = page.locator("#target-caption")
+        assert re.search(r"\d+, \d+ · [\d.]+ · cycle error", told.inner_text())
+        covered = page.evaluate(
+            """() => {
+                const boxes = [...document.querySelectorAll(".caption")].map((each) => each.getBoundingClientRect());
+                return [...document.querySelectorAll(".point")].filter((point) => {
+                    const { left, right, top, bottom } = point.getBoundingClientRect();
+                    return boxes.some((box) => left < box.right && box.left < right && top < box.bottom && box.top < bottom);
+                }).length;
+            }"""
+        )
+        assert covered == 0
+    assert page.locator(".point[title], .frame [title]").count() == 0
+
+
+def test_the_warped_source_fades_without_an_edge(page: Any) -> None:
+    take_sample(page)
+    page.get_by_label("Warped source").check()
+    page.wait_for_selector("#target-stage .warp:not([hidden])")
+    alpha = """image => {
+        const canvas = Object.assign(document.createElement("canvas"), { width: image.naturalWidth, height: image.naturalHeight });
+        const context = canvas.getContext("2d");
+        context.drawImage(image, 0, 0);
+        const { data } = context.getImageData(0, 0, canvas.width, canvas.height);
+        return [canvas.height, canvas.width, ...data.filter((_, index) => index % 4 === 3)];
+    }"""
+    height, width, *values = page.locator("#target-stage .warp").evaluate(alpha)
+    shown = np.array(values).reshape(height, width)
+    assert len(np.unique(shown)) > 20
+    assert max(np.abs(np.diff(shown, axis=axis)).max() for axis in (0, 1)) < 40
+    page.get_by_label("Fade where matches are doubtful").uncheck()
+    page.wait_for_load_state("networkidle")
+    page.wait_for_function("src => document.querySelector('.warp').src !== src", arg="")
+    sync_api.expect(page.locator("#status")).to_have_text(re.compile("warped"), timeout=PATIENCE)

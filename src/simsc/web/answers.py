@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageFilter
 
 from simsc.coordinates import Size
 from simsc.matcher import DenseFlow
+from simsc.matcher.flow import HalfFlow
 from simsc.web.engine import Answer, Query
 from simsc.web.schemas import Extent, ImageInfo, MatchResponse, PointMatch
 from simsc.web.store import StoredImage
@@ -27,8 +29,8 @@ def image_info(image: StoredImage) -> ImageInfo:
     return ImageInfo(id=image.id, name=image.name, width=width, height=height)
 
 
-def match_response(answer: Answer, query: Query) -> MatchResponse:
-    """All matches of an answer."""
+def match_response(answer: Answer, query: Query, names: Sequence[str]) -> MatchResponse:
+    """All matches of an answer, under the points' names."""
     result = answer.result
     return MatchResponse(
         model=query.model,
@@ -42,14 +44,15 @@ def match_response(answer: Answer, query: Query) -> MatchResponse:
         target=_extent(result.target_size),
         cells=_extent(answer.cells),
         convention=result.convention,
-        matches=[_point_match(answer, index) for index in range(len(result))],
+        matches=[_point_match(answer, index, name) for index, name in enumerate(names)],
     )
 
 
-def _point_match(answer: Answer, index: int) -> PointMatch:
+def _point_match(answer: Answer, index: int, name: str) -> PointMatch:
     result = answer.result
     scores = None if answer.scores is None else np.round(answer.scores[index].astype(float), _DECIMALS).tolist()
     return PointMatch(
+        name=name,
         source=_point(result.source_points[index]),
         target=_point(result.points[index]),
         confidence=round(float(result.confidence[index]), 6),
@@ -69,7 +72,7 @@ def _point(values: Any) -> tuple[float, float]:
 
 def to_coco(answer: MatchResponse, source: StoredImage, target: StoredImage) -> dict[str, Any]:
     """Two images with one annotation each; key-point number i of one corresponds to number i of the other."""
-    names = [str(number) for number in range(1, len(answer.matches) + 1)]
+    names = [match.name for match in answer.matches]
     places = ([match.source for match in answer.matches], [match.target for match in answer.matches])
     scores = [match.confidence for match in answer.matches]
     said = {"keypoint_scores": scores, "keypoint_status": [match.status for match in answer.matches]}
@@ -94,12 +97,38 @@ def to_picture(answer: MatchResponse, source: StoredImage, target: StoredImage) 
     return png(draw_matches(source.pixels, target.pixels, starts, ends, status=status, height=480))
 
 
-def warp_picture(flow: DenseFlow, source: np.ndarray, consistent: bool) -> bytes:
-    """The warped source as PNG; with ``consistent``, transparent where matches do not lead back."""
+def warp_picture(flow: DenseFlow, source: np.ndarray, blend: bool) -> bytes:
+    """The warped source as PNG; with ``blend``, it fades out where matches cannot be trusted."""
     colors = Image.fromarray(flow.warp(source))
-    if consistent:
-        colors.putalpha(Image.fromarray(flow.cycle_mask.astype(np.uint8) * 255))
+    if blend:
+        colors.putalpha(Image.fromarray(opacity(flow)))
     return png(colors)
+
+
+def opacity(flow: DenseFlow) -> np.ndarray:
+    """How visible each pixel of a warped image should be: ``(H_t, W_t)`` uint8, without hard edges.
+
+    A place counts as far as its match is confident, leads back, and moves along with its neighbours; the best quarter
+    of the places is opaque.
+    """
+    half = flow.backward
+    trust = half.confidence * np.exp(-((half.cycle_error / flow.max_cycle) ** 2)) / (1 + (_stretch(half) / 2) ** 4)
+    level = np.clip(trust / max(float(np.quantile(trust, 0.75)), 1e-9), 0, 1)
+    height, width = flow.target_size
+    cells = Image.fromarray(np.rint(255 * level).astype(np.uint8))
+    blur = ImageFilter.GaussianBlur(1.5 * max(height / level.shape[0], width / level.shape[1]))
+    smooth = np.asarray(cells.resize((width, height), Image.Resampling.BICUBIC).filter(blur)) / 255
+    return np.rint(255 * smooth**2 * (3 - 2 * smooth)).astype(np.uint8)
+
+
+def _stretch(half: HalfFlow) -> np.ndarray:
+    """By how much the match pulls the neighbourhood of each cell apart, ``(h, w)``; 1 where it does not."""
+    height, width = half.shift.shape[:2]
+    cell = np.array([half.other[1] / width, half.other[0] / height])
+    down, right = (np.gradient(half.shift, axis=axis) / cell for axis in (0, 1))
+    jacobian = np.stack([right, down], axis=-1) + np.eye(2)
+    spread: np.ndarray = np.sqrt((jacobian**2).sum(axis=(-1, -2)) / 2)
+    return spread
 
 
 def shown_picture(pixels: np.ndarray) -> bytes:

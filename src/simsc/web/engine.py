@@ -20,6 +20,8 @@ from simsc.web.store import ImageStore, StoredImage
 from simsc.web.turns import CLICK, DENSE, ENCODE, Turns
 
 Opener = Callable[[str], Matcher]
+SMOOTH = 1.5
+"""Cells over which a dense match is averaged."""
 
 
 @dataclass(frozen=True)
@@ -96,12 +98,18 @@ class Engine:
             )
 
     def dense(self, source: StoredImage, target: StoredImage, query: Query, sizes: tuple[Size, Size]) -> DenseFlow:
-        """The dense match, in pixels of the two images as if they had ``sizes``."""
+        """The dense match, smoothed so that neighbours stay together, in pixels of images as if of ``sizes``."""
         self._encode_first(source, target, query)
         with self.turns.turn(DENSE):
             matcher, first, second = self._prepare(source, target, query)
             pair = (_resized(image, size) for image, size in zip((first, second), sizes, strict=True))
-            return matcher.dense(*pair, localizer=query.localizer, temperature=query.temperature, mirror=query.mirror)
+            return matcher.dense(
+                *pair,
+                localizer=query.localizer,
+                temperature=query.temperature,
+                mirror=query.mirror,
+                smooth=SMOOTH,
+            )
 
     def encode(self, image: StoredImage, model: str) -> None:
         """Run a model on an image now, so that the first question is answered at once."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 from fastapi import APIRouter, Depends, File, Form, Request, Response, UploadFile
 from pydantic import Json
 
 from simsc._version import __version__
+from simsc.matching import LOCALIZERS
 from simsc.web import schemas
 from simsc.web.answers import (
     WARP_SIDE,
@@ -23,8 +24,9 @@ from simsc.web.answers import (
     to_picture,
     warp_picture,
 )
-from simsc.web.catalogue import SAMPLES, THUMBNAIL, describe, find_sample, scenes_of, shared_points
+from simsc.web.catalogue import describe
 from simsc.web.engine import Engine, Opener, Query
+from simsc.web.samples import THUMBNAIL, offered_samples, sample_picture
 from simsc.web.schemas import WebError
 from simsc.web.settings import Settings
 from simsc.web.store import Decoder, ImageStore, StoredImage, clean_name
@@ -88,6 +90,12 @@ def models(server: Server) -> list[schemas.ModelInfo]:
     ]
 
 
+@router.get("/localizers", tags=["server"])
+def localizers() -> list[str]:
+    """Ways from a score map to one point; the model's own is used where none is named."""
+    return list(LOCALIZERS)
+
+
 @router.post("/images", tags=["images"], status_code=201, responses=_REFUSED)
 def upload(server: Server, file: ImageFile) -> schemas.ImageInfo:
     """Keep an image for a while; the answer's `id` is the only way to it."""
@@ -115,30 +123,27 @@ def encode(server: Server, image_id: str, model: str | None = None) -> None:
 
 @router.get("/samples", tags=["samples"])
 def samples() -> list[schemas.SampleInfo]:
-    """Ready pairs of rendered scenes."""
-    return [schemas.SampleInfo(name=name, title=sample.title) for name, sample in SAMPLES.items()]
+    """Pictures to try things with."""
+    return [
+        schemas.SampleInfo(name=name, title=sample.title, pictures=len(sample.members))
+        for name, sample in offered_samples().items()
+    ]
 
 
-@router.get("/samples/{name}/{side}", tags=["samples"], responses={**_GONE, **_JPEG}, response_class=Response)
-def sample_picture(name: str, side: Literal["source", "target"]) -> Response:
-    """A small picture of a sample."""
-    scene = scenes_of(find_sample(name), THUMBNAIL)[side == "target"]
-    return Response(shown_picture(scene.image), media_type="image/jpeg")
+@router.get("/samples/{name}/{number}", tags=["samples"], responses={**_GONE, **_JPEG}, response_class=Response)
+def sample_thumbnail(name: str, number: int) -> Response:
+    """A small copy of a sample's picture."""
+    pixels = reduced(sample_picture(name, number, THUMBNAIL).pixels, THUMBNAIL)
+    return Response(shown_picture(pixels), media_type="image/jpeg")
 
 
-@router.post("/samples/{name}", tags=["samples"], status_code=201, responses=_GONE)
-def take_sample(server: Server, name: str) -> schemas.SamplePair:
-    """A sample as two images of one's own."""
-    scenes = scenes_of(find_sample(name))
-    points, truth, names = shared_points(*scenes)
-    stored = [server.store.put(scene.image, f"{name}-{side}.png") for scene, side in zip(scenes, _SIDES, strict=True)]
-    return schemas.SamplePair(
-        source=image_info(stored[0]),
-        target=image_info(stored[1]),
-        points=np.round(points, 2).tolist(),
-        truth=np.round(truth, 2).tolist(),
-        point_names=names,
-    )
+@router.post("/samples/{name}/{number}", tags=["samples"], status_code=201, responses=_GONE)
+def take_sample(server: Server, name: str, number: int) -> schemas.SampleImage:
+    """A sample's picture as an image of one's own."""
+    picture = sample_picture(name, number)
+    kept = image_info(server.store.put(picture.pixels, picture.name))
+    points = np.round(picture.points, 2).tolist()
+    return schemas.SampleImage(**kept.model_dump(), points=points, point_names=picture.point_names)
 
 
 @router.post("/match", tags=["matching"], responses=_GONE)
@@ -147,7 +152,7 @@ def match(server: Server, request: schemas.MatchRequest) -> schemas.MatchRespons
     if request.scores and len(request.points) > schemas.MAX_SCORED_POINTS:
         raise WebError(f"score maps are given for at most {schemas.MAX_SCORED_POINTS} points at once")
     pair = server.store.get(request.source), server.store.get(request.target)
-    return _match(server, pair, request.points, _query(server, request), scores=request.scores)
+    return _match(server, pair, request.points, _query(server, request), request.names, scores=request.scores)
 
 
 @router.post("/match-images", tags=["matching"], responses=_REFUSED)
@@ -177,7 +182,7 @@ def warp(server: Server, request: schemas.WarpRequest) -> Response:
     source, target = server.store.get(request.source), server.store.get(request.target)
     sizes = [reduced_size(each.size, WARP_SIDE) for each in (source, target)]
     flow = server.engine.dense(source, target, _query(server, request), (sizes[0], sizes[1]))
-    picture = warp_picture(flow, reduced(source.pixels, WARP_SIDE), request.consistent)
+    picture = warp_picture(flow, reduced(source.pixels, WARP_SIDE), request.blend)
     return Response(picture, media_type="image/png")
 
 
@@ -185,16 +190,13 @@ def warp(server: Server, request: schemas.WarpRequest) -> Response:
 def export(server: Server, form: schemas.ExportFormat, request: schemas.MatchRequest) -> Response:
     """Matches as a file: `json` as `/api/match` gives them, `coco` key-points, or a `png` picture."""
     pair = server.store.get(request.source), server.store.get(request.target)
-    answer = _match(server, pair, request.points, _query(server, request))
+    answer = _match(server, pair, request.points, _query(server, request), request.names)
     if form == "png":
         return _attachment(to_picture(answer, *pair), "image/png", "matches.png")
     if form == "coco":
         return _attachment(to_json(to_coco(answer, *pair)), "application/json", "matches.coco.json")
     plain = {"names": [each.name for each in pair], **answer.model_dump(exclude={"matches": {"__all__": {"scores"}}})}
     return _attachment(to_json(plain), "application/json", "matches.json")
-
-
-_SIDES = ("source", "target")
 
 
 def _pixels(server: Service, file: UploadFile) -> np.ndarray:
@@ -211,9 +213,22 @@ def _match(
     pair: tuple[StoredImage, StoredImage],
     points: list[schemas.Point],
     query: Query,
+    names: list[str] | None = None,
     scores: bool = False,
 ) -> schemas.MatchResponse:
-    return match_response(server.engine.match(*pair, np.array(points), query, scores=scores), query)
+    called = _called(names, len(points))
+    return match_response(server.engine.match(*pair, np.array(points), query, scores=scores), query, called)
+
+
+def _called(names: list[str] | None, count: int) -> list[str]:
+    """What each of the points is called: its name, or its number."""
+    given = [""] * count if names is None else names
+    if len(given) != count:
+        raise WebError(f"names: {len(given)} of them, but {count} points")
+    called = [name.strip() or str(number) for number, name in enumerate(given, start=1)]
+    if twice := next((name for name in called if called.count(name) > 1), None):
+        raise WebError(f"names: two points are called '{twice}'")
+    return called
 
 
 def _attachment(content: bytes, kind: str, name: str) -> Response:

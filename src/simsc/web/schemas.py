@@ -64,13 +64,16 @@ class MatchRequest(PairRequest):
     points: list[Point] = Field(
         min_length=1, max_length=MAX_POINTS, description="(x, y) in pixels of the source as shown, 0-based."
     )
+    names: list[Annotated[str, Field(max_length=80)]] | None = Field(
+        None, description="What the points are called, in their order; one without a name is called by its number."
+    )
     scores: bool = Field(False, description=f"Also give the score maps, for at most {MAX_SCORED_POINTS} points.")
 
 
 class WarpRequest(PairRequest):
     """The source laid over the target by its dense match."""
 
-    consistent: bool = Field(True, description="Transparent where a match does not lead back to its start.")
+    blend: bool = Field(True, description="Fade out where matches are doubtful or do not lead back to their start.")
 
 
 class ImageInfo(BaseModel):
@@ -92,6 +95,7 @@ class Extent(BaseModel):
 class PointMatch(BaseModel):
     """Where one point lies in the target."""
 
+    name: str = Field(description="As asked; else the number of the point, from 1.")
     source: Point
     target: Point
     confidence: float = Field(
@@ -132,19 +136,17 @@ class ModelInfo(BaseModel):
 
 
 class SampleInfo(BaseModel):
-    """A ready pair of rendered scenes."""
+    """Ready pictures of one kind of thing."""
 
     name: str
     title: str
+    pictures: int = Field(description="How many there are: 0 is the source, 1 the target, the others further targets.")
 
 
-class SamplePair(BaseModel):
-    """A sample, now kept like two uploaded images, with key-points that both pictures show."""
+class SampleImage(ImageInfo):
+    """A picture of a sample, now kept like an uploaded image, with its key-points."""
 
-    source: ImageInfo
-    target: ImageInfo
-    points: list[Point] = Field(description="Key-points in the source.")
-    truth: list[Point] = Field(description="The same key-points in the target.")
+    points: list[Point]
     point_names: list[str]
 
 

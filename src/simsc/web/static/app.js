@@ -1,25 +1,32 @@
 // The page starts here: settings, samples, files out.
 
-import { getJson, postForBlob } from "./api.js";
-import { readable, toTemperature } from "./controls.js";
+import { forgetImage, getJson, postForBlob } from "./api.js";
+import { watchArrivals } from "./arrivals.js";
+import { offer, readable, toTemperature } from "./controls.js";
+import { byId, element } from "./elements.js";
 import { watchHands } from "./hands.js";
-import { swapImages, takeSample } from "./images.js";
+import { ofSample, swapImages, takeSample, takeUp } from "./images.js";
 import { alive, encodeBoth } from "./keeping.js";
+import { addTargets, clearTargets } from "./many.js";
+import { forgetAll } from "./memory.js";
 import { announce, guarded } from "./messages.js";
-import { addAtCentre, addPoints, chooseTemperature, clearPoints, matchPoints } from "./points.js";
-import { byId, pairRequest, SIDES, state, temperature } from "./state.js";
+import { addAtCentre, chooseTemperature, clearPoints, matchPoints, past, putGrid, setPoints } from "./points.js";
+import { pairRequest, SIDES, state, temperature } from "./state.js";
 import { refreshWarp, render } from "./view.js";
 
 const FILES = { json: "matches.json", coco: "matches.coco.json", png: "matches.png" };
 
 async function start() {
   watchHands();
+  watchArrivals();
   watchSettings();
   watchButtons();
+  const [models, localizers, samples] = await Promise.all(["models", "localizers", "samples"].map((name) => getJson(`/api/${name}`)));
+  offer("model", models.map(({ name, description, default: chosen }) => ({ value: name, title: description, chosen })));
+  offer("localizer", [{ value: "", text: "the model's own" }, ...localizers.map((value) => ({ value }))]);
+  byId("samples").replaceChildren(...samples.map(sampleButton));
+  await takeUp();
   render();
-  const models = await getJson("/api/models");
-  byId("model").replaceChildren(...models.map(modelOption));
-  byId("samples").replaceChildren(...(await getJson("/api/samples")).map(sampleButton));
   document.body.dataset.ready = "true";
 }
 
@@ -31,7 +38,7 @@ function watchSettings() {
   byId("mirror").addEventListener("change", () => chooseTemperature(state.chosenTemperature));
   byId("model").addEventListener("change", switchModel);
   byId("opacity").addEventListener("input", render);
-  byId("consistent").addEventListener("change", refreshWarp);
+  byId("blend").addEventListener("change", refreshWarp);
   for (const choice of document.querySelectorAll("[name=overlay]")) {
     choice.addEventListener("change", () => {
       render();
@@ -44,14 +51,35 @@ function watchButtons() {
   byId("add").addEventListener("click", addAtCentre);
   byId("clear").addEventListener("click", clearPoints);
   byId("swap").addEventListener("click", swapImages);
+  byId("grid").addEventListener("change", (event) => {
+    putGrid(Number(event.target.value));
+    event.target.value = "";
+  });
   byId("keypoints").addEventListener("click", () => {
-    clearPoints();
-    addPoints(state.sample.points.map(([x, y]) => ({ x, y })));
+    past.note();
+    setPoints(state.sample.points);
+  });
+  byId("many-sample").addEventListener("click", addOthers);
+  byId("many-clear").addEventListener("click", clearTargets);
+  byId("afresh").addEventListener("click", async () => {
+    const images = [...Object.values(state.images), ...state.wall.map(({ image }) => image)].filter(Boolean);
+    await Promise.all([forgetAll(), ...images.map(({ id }) => forgetImage(id))]);
+    location.reload();
   });
   byId("problem-close").addEventListener("click", () => (byId("problem").hidden = true));
   for (const button of document.querySelectorAll("[data-export]")) {
     button.addEventListener("click", () => exportAs(button.dataset.export));
   }
+}
+
+/** All pictures of the sample but the source; the target among them, if it is one. */
+function addOthers() {
+  const { name, pictures } = state.sample;
+  const known = [state.images.source, ...state.wall.map(({ image }) => image)];
+  const shown = state.images.target && !known.includes(state.images.target) ? [state.images.target] : [];
+  const there = new Set([...known, ...shown].map((image) => image.origin.path));
+  const origins = Array.from({ length: pictures }, (_, number) => ofSample(name, number));
+  addTargets(origins.filter(({ path }) => !there.has(path)), shown);
 }
 
 async function switchModel() {
@@ -63,9 +91,9 @@ async function switchModel() {
 }
 
 async function exportAs(format) {
-  const points = state.points.map(({ x, y }) => [x, y]);
+  const asked = { points: state.points.map(({ x, y }) => [x, y]), names: state.points.map(({ name }) => name) };
   await guarded(async () => {
-    const file = await alive(() => postForBlob(`/api/export/${format}`, { ...pairRequest(), points }));
+    const file = await alive(Object.values(state.images), () => postForBlob(`/api/export/${format}`, { ...pairRequest(), ...asked }));
     const link = document.createElement("a");
     link.href = URL.createObjectURL(file);
     link.download = FILES[format];
@@ -75,26 +103,19 @@ async function exportAs(format) {
   });
 }
 
-function modelOption(model) {
-  const option = new Option(model.name, model.name, model.default, model.default);
-  option.title = model.description;
-  return option;
-}
-
 function sampleButton(sample) {
-  const button = document.createElement("button");
-  button.type = "button";
+  const button = element("button");
   button.dataset.name = sample.name;
   button.title = sample.title;
   button.setAttribute("aria-label", `Sample: ${sample.title}`);
   button.setAttribute("aria-pressed", "false");
-  for (const side of SIDES) {
+  SIDES.forEach((_, number) => {
     const picture = new Image();
-    picture.src = `/api/samples/${sample.name}/${side}`;
+    picture.src = ofSample(sample.name, number).path;
     picture.alt = "";
     button.append(picture);
-  }
-  button.addEventListener("click", () => takeSample(sample.name));
+  });
+  button.addEventListener("click", () => takeSample(sample));
   return button;
 }
 

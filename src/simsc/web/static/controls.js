@@ -1,13 +1,22 @@
-// The settings beside the images: slider, chart of the distribution, table of points.
+// The settings beside the images: choices, slider, chart of the distribution.
 
 import { peak, spread } from "./distribution.js";
-import { paint } from "./stage.js";
-import { byId } from "./state.js";
+import { byId, element } from "./elements.js";
+import { VERDICTS } from "./stage.js";
 
 const LOW = 0.005;
 const HIGH = 1;
 const STEPS = 1000;
 const BARS = 40;
+
+/** The choices of a select element, from the server's catalogue. */
+export function offer(id, choices) {
+  byId(id).replaceChildren(...choices.map(({ value, text = value, title = "", chosen = false }) => {
+    const option = new Option(text, value, chosen, chosen);
+    option.title = title;
+    return option;
+  }));
+}
 
 export function toTemperature(position) {
   return LOW * (HIGH / LOW) ** (position / STEPS);
@@ -39,8 +48,9 @@ export function showTemperature(temperature, own, learned, chosen) {
 }
 
 /** The most likely cells as bars, and the distribution in words. */
-export function showDistribution(point, probabilities) {
+export function showDistribution(point, probabilities, verdict) {
   const chart = byId("spread-chart");
+  for (const each of VERDICTS) chart.classList.toggle(each, each === verdict);
   if (!probabilities) {
     chart.replaceChildren();
     chart.setAttribute("aria-label", "No point selected");
@@ -48,47 +58,9 @@ export function showDistribution(point, probabilities) {
     return;
   }
   const cells = probabilities.flat().sort((a, b) => b - a);
-  while (chart.children.length < BARS) chart.append(document.createElement("span"));
+  while (chart.children.length < BARS) chart.append(element("span"));
   [...chart.children].forEach((bar, index) => (bar.style.height = `${(100 * (cells[index] ?? 0)) / cells[0]}%`));
   const words = `peak ${peak(probabilities).toFixed(2)}, spread over ${spread(probabilities).toFixed(1)} of ${cells.length} cells`;
   chart.setAttribute("aria-label", `Probabilities of the ${BARS} most likely cells of point ${point.number}: ${words}`);
   byId("spread").textContent = `Point ${point.number}: ${words}. Bars: the ${BARS} most likely cells, relative to the best.`;
-}
-
-/** One row per point. */
-export function showTable(points, selected, calibrated) {
-  byId("no-points").hidden = points.length > 0;
-  byId("points").hidden = points.length === 0;
-  const body = byId("points").querySelector("tbody");
-  body.replaceChildren(...points.map((point) => row(point, point.key === selected, calibrated)));
-}
-
-function row(point, selected, calibrated) {
-  const line = document.createElement("tr");
-  line.classList.toggle("selected", selected);
-  line.dataset.key = point.key;
-  const swatch = document.createElement("span");
-  swatch.className = "swatch";
-  swatch.textContent = point.number;
-  const match = point.match;
-  const verdict = calibrated ? (match?.status ?? null) : null;
-  paint(swatch, point.number, verdict);
-  const remove = document.createElement("button");
-  remove.type = "button";
-  remove.className = "quiet";
-  remove.textContent = "×";
-  remove.setAttribute("aria-label", `Remove point ${point.number}`);
-  const found = match ? [place(match), match.confidence.toFixed(2) + (verdict ? ` ${verdict}` : ""), `${match.cycle.toFixed(1)} px`] : ["…", "…", "…"];
-  line.append(cell(swatch), ...[place(point), ...found].map(cell), cell(remove));
-  return line;
-}
-
-function cell(content) {
-  const made = document.createElement("td");
-  made.append(content);
-  return made;
-}
-
-export function place({ x, y }) {
-  return `${Math.round(x)}, ${Math.round(y)}`;
 }

@@ -1,6 +1,8 @@
 // From similarities over the target's cells to a distribution and a point, at any temperature.
 // The same formulas as simsc.matching, so that the slider answers without the server.
 
+// Those of the server's localisers that are computed here too; for others the page waits for its answer.
+export const COMPUTED = ["kernel-soft-argmax", "argmax", "soft-argmax", "window-soft-argmax"];
 const SIGMA = 7;
 const WINDOW = 5;
 

@@ -1,39 +1,55 @@
-// Pointer, keyboard and dropped files.
+// Pointer and keyboard.
 
-import { takeFile } from "./images.js";
-import { addAtCentre, addPoints, announceMatch, moveTo, removePoint, select } from "./points.js";
-import { byId, SIDES, stages, state } from "./state.js";
+import { byId } from "./elements.js";
+import { addAtCentre, addPoint, announceMatch, moveTo, past, removePoint, rename, select } from "./points.js";
+import { SIDES, stages, state } from "./state.js";
+import { showCaptions } from "./view.js";
+import { watchZoom } from "./zoom.js";
 
 const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 const STEPS_ACROSS = 200;
 let dragged = null;
+let moved = false;
 
 export function watchHands() {
   const { box } = stages.source;
   box.addEventListener("pointerdown", onPointerDown);
-  box.addEventListener("pointermove", (event) => dragged && moveTo(dragged, stages.source.pixelAt(event)));
+  box.addEventListener("pointermove", onPointerMove);
   for (const end of ["pointerup", "pointercancel"]) box.addEventListener(end, drop);
+  box.addEventListener("click", onTap);
   box.addEventListener("focusin", (event) => {
     const key = Number(event.target.dataset.key);
     if (key && key !== state.selected) select(key);
   });
   stages.target.box.addEventListener("click", (event) => selectFrom(event.target.closest(".point")));
   byId("points").addEventListener("click", onTable);
+  byId("points").addEventListener("change", (event) => rename(keyOfRow(event), event.target.value));
   document.addEventListener("keydown", onKey);
   document.addEventListener("pointerover", (event) => hover(event, true));
   document.addEventListener("pointerout", (event) => hover(event, false));
-  SIDES.forEach(watchFiles);
+  SIDES.forEach((side) => watchZoom(stages[side]));
 }
 
+const onImage = (event) => stages.source.frame?.contains(event.target);
+
 function onPointerDown(event) {
-  if (!stages.source.frame?.contains(event.target) || event.button !== 0) return;
-  event.preventDefault();
   const marker = event.target.closest(".point");
+  // A finger on the image itself may be about to scroll: a tap puts the point.
+  if (!onImage(event) || event.button !== 0 || (event.pointerType === "touch" && !marker)) return;
+  event.preventDefault();
   if (marker) select(Number(marker.dataset.key));
-  else addPoints([stages.source.pixelAt(event)]);
+  else addPoint(stages.source.pixelAt(event));
+  moved = !marker; // putting and dragging a new point is one step back
   dragged = state.points.find((point) => point.key === state.selected);
-  stages.source.markers.get(state.selected).focus({ focusVisible: false });
+  stages.source.markers.get(state.selected).focus({ focusVisible: false, preventScroll: true });
   stages.source.box.setPointerCapture(event.pointerId);
+}
+
+function onPointerMove(event) {
+  if (!dragged) return;
+  if (!moved) past.note();
+  moved = true;
+  moveTo(dragged, stages.source.pixelAt(event));
 }
 
 function drop() {
@@ -41,13 +57,21 @@ function drop() {
   dragged = null;
 }
 
-function hover(event, value) {
-  const marker = event.target.closest?.(".point");
-  if (marker && !dragged) for (const side of SIDES) stages[side].hot(Number(marker.dataset.key), value);
+function onTap(event) {
+  if (event.pointerType === "touch" && onImage(event) && !event.target.closest(".point")) addPoint(stages.source.pixelAt(event));
 }
 
+function hover(event, value) {
+  const key = Number(event.target.closest?.(".point")?.dataset.key);
+  if (!key || dragged) return;
+  for (const side of SIDES) stages[side].hot(key, value);
+  showCaptions(value ? key : undefined);
+}
+
+const keyOfRow = (event) => Number(event.target.closest("tbody tr")?.dataset.key);
+
 function onTable(event) {
-  const key = Number(event.target.closest("tbody tr")?.dataset.key);
+  const key = keyOfRow(event);
   if (!key) return;
   if (event.target.closest("button")) removePoint(key);
   else select(key);
@@ -78,28 +102,8 @@ async function onPointKey(event, point) {
     const { width, height } = state.images.source;
     const step = (Math.max(width, height) / STEPS_ACROSS) * (event.shiftKey ? 10 : 1);
     const [dx, dy] = ARROWS[event.key];
+    past.note(undefined, `arrows of ${point.key}`);
     await moveTo(point, { x: point.x + dx * step, y: point.y + dy * step });
     announceMatch(point);
   }
-}
-
-function watchFiles(side) {
-  const { panel } = stages[side];
-  byId(`${side}-file`).addEventListener("change", (event) => {
-    const [file] = event.target.files;
-    if (file) takeFile(side, file);
-    event.target.value = "";
-  });
-  panel.addEventListener("dragover", (event) => {
-    event.preventDefault();
-    panel.classList.add("over");
-  });
-  panel.addEventListener("dragleave", () => panel.classList.remove("over"));
-  panel.addEventListener("drop", async (event) => {
-    event.preventDefault();
-    panel.classList.remove("over");
-    const [first, second] = event.dataTransfer.files;
-    if (first) await takeFile(second ? "source" : side, first);
-    if (second) await takeFile("target", second);
-  });
 }

@@ -1,32 +1,38 @@
 // The server keeps images for a while only; what it has let go of is brought back.
 
 import { encodeImage, postJson, uploadImage } from "./api.js";
+import { byId } from "./elements.js";
 import { setWaiting } from "./messages.js";
-import { byId, SIDES, stages, state } from "./state.js";
+import { keepImages } from "./session.js";
+import { SIDES, state } from "./state.js";
 
-/** Run a request; when the server has let go of an image, bring it back and try once more. */
-export async function alive(task) {
-  try {
-    return await task();
-  } catch (problem) {
-    if (problem.code !== "image-gone") throw problem;
-    await bringBack();
-    return task();
+/** An image from where it comes: {file} of the user, or {path} of a picture that the server has. */
+export async function fetchImage(origin) {
+  return { ...(origin.file ? await uploadImage(origin.file) : await postJson(origin.path)), origin };
+}
+
+/** Run a request about images; those that the server has let go of are brought back, and it is tried again. */
+export async function alive(images, task) {
+  for (let left = images.length; ; left--) {
+    try {
+      return await task();
+    } catch (problem) {
+      const gone = images.find((image) => problem.code === "image-gone" && problem.message.includes(image.id));
+      if (!gone || !left) throw problem;
+      await bringBack(gone);
+    }
   }
+}
+
+export async function bringBack(image) {
+  Object.assign(image, await fetchImage(image.origin));
+  keepImages();
 }
 
 /** Let the model see both images now, so that the first click is answered at once. */
 export async function encodeBoth() {
   setWaiting(true);
-  for (const side of SIDES) {
-    if (state.images[side]) await alive(() => encodeImage(state.images[side].id, byId("model").value));
-  }
-}
-
-async function bringBack() {
-  for (const side of SIDES.filter((each) => state.origins[each])) {
-    const { file, sample, side: pictured } = state.origins[side];
-    const image = file ? await uploadImage(file) : (await postJson(`/api/samples/${sample}`))[pictured];
-    state.images[side] = stages[side].image = image;
+  for (const image of SIDES.map((side) => state.images[side])) {
+    if (image) await alive([image], () => encodeImage(image.id, byId("model").value));
   }
 }

@@ -1,7 +1,8 @@
 // What the page says: to screen readers, and when something went wrong.
 
 import { Problem } from "./api.js";
-import { byId, SIDES, stages } from "./state.js";
+import { byId } from "./elements.js";
+import { SIDES, stages } from "./state.js";
 
 export function announce(text) {
   byId("status").textContent = text;
