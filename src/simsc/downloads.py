@@ -15,7 +15,7 @@ from email.message import Message
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from simsc.errors import DownloadError
+from simsc.errors import DataError, DownloadError
 from simsc.files import sha256 as file_sha256
 from simsc.files import write_text
 from simsc.reading import is_file, read_text
@@ -177,8 +177,11 @@ def _tag_file(part: Path) -> Path:
 
 
 def _read_tag(part: Path) -> str | None:
-    file = _tag_file(part)
-    return file.read_text(encoding="utf-8") or None if file.is_file() and part.exists() else None
+    try:
+        tag = read_text(_tag_file(part), limit=4096).strip()
+    except DataError:  # absent, or damaged
+        return None
+    return tag if tag and tag.isascii() and tag.isprintable() and part.exists() else None
 
 
 def _copy(source: IO[bytes], target: IO[bytes], done: int, total: int | None, report: Progress) -> None:

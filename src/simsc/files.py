@@ -7,6 +7,7 @@ import json
 import os
 import re
 import secrets
+import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -49,28 +50,43 @@ def atomic_path(path: str | Path, durable: bool = True) -> Iterator[Path]:
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     sweep(path.parent)
-    temporary = _new_file(path)
+    temporary, mark = _new_file(path)
     try:
-        with temporary.open("rb") as mark:
-            _try_lock(mark)  # says to a sweeping process that somebody is still at work
-            yield temporary
+        yield temporary
         if durable:
             _flush_to_disk(temporary)
         temporary.replace(path)
     finally:
+        os.close(mark)
         temporary.unlink(missing_ok=True)
 
 
+@contextmanager
+def temporary_folder(parent: Path) -> Iterator[Path]:
+    """A new folder inside of another one, removed at the end, or swept later if this process is killed."""
+    parent.mkdir(parents=True, exist_ok=True)
+    sweep(parent)
+    folder = parent / f".folder.{secrets.token_hex(6)}"
+    folder.mkdir()
+    try:
+        with _marked(folder):
+            yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def sweep(folder: Path) -> None:
-    """Remove the temporary files that killed processes left in a folder; looks once per folder and process."""
+    """Remove the temporary files and folders that killed processes left; looks once per folder and process."""
     folder = folder.absolute()
     if folder in _swept or fcntl is None:
         return
     _swept.add(folder)
     for entry in folder.iterdir():
         if _TEMPORARY.fullmatch(entry.name):
-            with suppress(OSError), entry.open("rb") as stream:
-                if _try_lock(stream):
+            with suppress(OSError), _marked(entry) as unused:
+                if unused and entry.is_dir():
+                    shutil.rmtree(entry)
+                elif unused:
                     entry.unlink()
 
 
@@ -122,7 +138,7 @@ class Lock:
                 owner = stream.read(20).strip() or "unknown"
                 stream.close()
                 raise ConfigError(f"{self.path} is in use by process {owner}; wait for it, or choose another output")
-            if not _is_at(stream, self.file):  # its owner removed it between our opening and locking it
+            if not _is_at(stream.fileno(), self.file):  # its owner removed it between our opening and locking it
                 stream.close()
                 continue
             stream.truncate(0)
@@ -161,19 +177,36 @@ def sha256(path: str | Path) -> str:
     return digest.hexdigest()
 
 
-def _new_file(path: Path) -> Path:
+def _new_file(path: Path) -> tuple[Path, int]:
     """An empty file beside ``path`` that nobody else has, with the permissions that the system gives any new file.
 
     ``tempfile`` would make it private, and the umask that says what is usual can only be read by setting it, which
-    files that other threads make at that moment would suffer from.
+    files that other threads make at that moment would suffer from. The second value is an open handle whose lock says
+    to a sweeping process that somebody is at work.
     """
     while True:
         temporary = path.with_name(f".{path.stem}.{secrets.token_hex(6)}{path.suffix}")
         try:
-            temporary.touch(exist_ok=False)
+            mark = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666)
         except FileExistsError:
             continue
-        return temporary
+        if _try_lock(mark) and _is_at(mark, temporary):
+            return temporary, mark
+        os.close(mark)  # a sweeping process was between our making and locking it
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def _marked(path: Path) -> Iterator[bool]:
+    """Hold the lock of a file or folder; whether nobody else had it."""
+    if fcntl is None:
+        yield True
+        return
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        yield _try_lock(handle)
+    finally:
+        os.close(handle)
 
 
 def _flush_to_disk(path: Path) -> None:
@@ -181,7 +214,7 @@ def _flush_to_disk(path: Path) -> None:
         os.fsync(stream.fileno())
 
 
-def _try_lock(stream: IO[Any]) -> bool:
+def _try_lock(stream: IO[Any] | int) -> bool:
     """Whether an open file could be locked; True as well where there are no locks."""
     if fcntl is None:
         return True
@@ -194,9 +227,9 @@ def _try_lock(stream: IO[Any]) -> bool:
     return True
 
 
-def _is_at(stream: IO[Any], path: Path) -> bool:
+def _is_at(handle: int, path: Path) -> bool:
     """Whether an open file is still the one of that name."""
     try:
-        return os.path.samestat(os.fstat(stream.fileno()), path.stat())
+        return os.path.samestat(os.fstat(handle), path.stat())
     except FileNotFoundError:
         return False

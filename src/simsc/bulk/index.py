@@ -6,8 +6,10 @@ only those are looked at exactly, from the store of encodings.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,8 +25,10 @@ from simsc.bulk.places import Place, need, read_bytes
 from simsc.bulk.rules import find_images
 from simsc.bulk.store import Encodings, Store, fingerprint
 from simsc.errors import ConfigError, DataError, SimscError
+from simsc.files import Lock
 from simsc.matcher import EncodedImage, Matcher, load
 from simsc.matcher.queries import check_query
+from simsc.reading import parse_json
 
 SIDE = 12
 """Features are averaged before they are indexed, to a grid of at most so many cells a side."""
@@ -79,10 +83,24 @@ def build_index(
         workers: processes; None for one a core.
         progress: told how many images of how many are done.
     """
-    matcher, place = load(model, **(options or {})), Place.at(out)
+    place = Place.at(out)
+    with Lock(place.path, folder=True) if place.local else nullcontext():
+        return _build(folder, place, model, options or {}, store, workers, progress)
+
+
+def _build(
+    folder: str | Path,
+    place: Place,
+    model: str | None,
+    options: dict[str, Any],
+    store: str | None,
+    workers: int | None,
+    progress: Progress | None,
+) -> dict[str, str]:
+    matcher = load(model, **options)
     if not plain(matcher):
         raise ConfigError("an index needs a model without a matching head, and no flipped ensemble")
-    where = str(store or f"{out}/encodings")
+    where = str(store or place / "encodings")
     images = find_images(Place.at(folder))
     failed: dict[str, str] = {}
     done = 0
@@ -96,8 +114,9 @@ def build_index(
     usable = [path for path in images if path not in failed]
     if not usable:
         raise DataError(f"{folder}: none of its {len(images)} images can be used")
-    _write_coarse(place, _encodings(matcher, where, lambda image: image), usable)
-    facts = {"model": model, "options": options or {}, "mark": fingerprint(matcher), "store": where, "images": usable}
+    coarse = _write_coarse(place, _encodings(matcher, where, lambda image: image), usable)
+    facts = {"model": model, "options": options, "mark": fingerprint(matcher), "store": where, "images": usable}
+    facts["coarse"] = coarse
     (place / "index.json").write(json.dumps(facts).encode())
     return failed
 
@@ -126,15 +145,15 @@ class Index:
     def __init__(self, folder: str | Path, *, device: str = "auto", max_bytes: int = 1 << 30) -> None:
         place = Place.at(folder)
         try:
-            facts = json.loads(read_bytes(place / "index.json"))
-            self.images: list[str] = facts["images"]
+            facts = parse_json(read_bytes(place / "index.json").decode(), place / "index.json")
+            self.images = [str(path) for path in facts["images"]]
             self.matcher = load(facts["model"], **{**facts["options"], "device": device})
             same = facts["mark"] == fingerprint(self.matcher)
         except (ValueError, KeyError, TypeError) as error:
             raise DataError(f"{place}: not an index ({error!r})") from None
         if not same:
             raise ConfigError(f"{place}: was built with another model; build it again")
-        self._coarse = _read_coarse(place)
+        self._coarse = _read_coarse(place, facts.get("coarse"))
         self._ready = _encodings(self.matcher, facts["store"], make_ready(self.matcher), max_bytes)
 
     def __len__(self) -> int:
@@ -217,8 +236,8 @@ def coarse_features(image: EncodedImage, side: int) -> np.ndarray:
 
 
 @torch.inference_mode()
-def _write_coarse(place: Place, images: Encodings[EncodedImage], paths: Sequence[str]) -> None:
-    """Fit the compression on a part of the images, then add all of them, one after the other."""
+def _write_coarse(place: Place, images: Encodings[EncodedImage], paths: Sequence[str]) -> str:
+    """Fit the compression on a part of the images, then add all of them, one after the other; the file's SHA-256."""
     faiss = need("faiss")
     longest = max(images.get(paths[0]).features.map_size)
     side = longest // -(-longest // SIDE)
@@ -233,7 +252,9 @@ def _write_coarse(place: Place, images: Encodings[EncodedImage], paths: Sequence
         index.add(features)
     if total >= FEW:
         faiss.extract_index_ivf(index).nprobe = max(lists // 32, 16)
-    (place / "coarse.faiss").write(memoryview(faiss.serialize_index(index)))
+    data = memoryview(faiss.serialize_index(index))
+    (place / "coarse.faiss").write(data)
+    return hashlib.sha256(data).hexdigest()
 
 
 def _features(images: Encodings[EncodedImage], paths: Sequence[str], side: int) -> Iterator[np.ndarray]:
@@ -241,9 +262,12 @@ def _features(images: Encodings[EncodedImage], paths: Sequence[str], side: int) 
         yield coarse_features(images.get(path), side)
 
 
-def _read_coarse(place: Place) -> Any:
-    data = np.frombuffer(read_bytes(place / "coarse.faiss"), dtype=np.uint8)
+def _read_coarse(place: Place, digest: str | None) -> Any:
+    """The coarse index; a damaged one is refused before faiss sees it, which trusts the sizes in a file."""
+    data = read_bytes(place / "coarse.faiss")
+    if hashlib.sha256(data).hexdigest() != digest:
+        raise DataError(f"{place}: damaged index (coarse.faiss is not the file that was written); build it again")
     try:
-        return need("faiss").deserialize_index(data)
+        return need("faiss").deserialize_index(np.frombuffer(data, dtype=np.uint8))
     except RuntimeError as error:
         raise DataError(f"{place}: damaged index ({str(error).splitlines()[0]}); build it again") from None

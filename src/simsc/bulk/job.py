@@ -23,6 +23,7 @@ from simsc.bulk.worker import Done, Settings, Worker, finished_shards
 from simsc.errors import ConfigError, DataError
 from simsc.files import Lock
 from simsc.matcher import Matcher, load
+from simsc.reading import parse_json, typed_field
 
 MOST_ROWS, FEWEST_ROWS, USUAL_SHARDS = 10_000, 256, 8
 OWN_STORE = "_encodings"
@@ -279,11 +280,9 @@ def _usual_rows(rows: int) -> int:
 
 
 def _read_facts(place: Place, asked: dict[str, Any], shard_rows: int | None) -> dict[str, Any]:
-    try:
-        facts: dict[str, Any] = json.loads(read_bytes(place))
-        before, plan = facts["asked"], facts["plan"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{place}: not the description of a job ({error!r})") from None
+    facts: dict[str, Any] = parse_json(read_bytes(place).decode("utf-8", "replace"), place)
+    before, plan = (typed_field(facts, name, dict, place) for name in ("asked", "plan"))
+    _check_plan(plan, place)
     asked = json.loads(json.dumps(asked))
     changed = [name for name in asked if before.get(name) != asked[name]]
     if shard_rows is not None and shard_rows != plan["shard_rows"]:
@@ -293,6 +292,19 @@ def _read_facts(place: Place, asked: dict[str, Any], shard_rows: int | None) -> 
             f"{place.parent}: holds a job with another {' and another '.join(changed)}; choose another folder"
         )
     return facts
+
+
+def _check_plan(plan: dict[str, Any], place: Place) -> None:
+    """Refuse a plan that :func:`_plan` did not make."""
+    if typed_field(plan, "shard_rows", int, place) < 1:
+        raise DataError(f"{place}: the field 'shard_rows' must be 1 or more, got {plan['shard_rows']}")
+    if typed_field(plan, "kind", str, place) == "tiles":
+        typed_field(plan, "lists", str, place)
+        return
+    files, counts = (typed_field(plan, name, list, place) for name in ("files", "counts"))
+    whole = all(isinstance(count, int) and count >= 0 for count in counts)
+    if not whole or len(files) != len(counts) or not all(isinstance(file, str) for file in files):
+        raise DataError(f"{place}: the fields 'files' and 'counts' do not describe a manifest")
 
 
 def _identity(manifest: Place) -> dict[str, Any]:

@@ -61,8 +61,8 @@ class Rows:
         try:
             points = _points(row.get("points"))
             names = _names(row.get("names"), points)
-        except (DataError, ValueError, TypeError, OverflowError) as problem:
-            error = error or str(problem)
+        except (DataError, ValueError, TypeError, OverflowError, LookupError, RecursionError) as problem:
+            error = error or f"points: {problem}"[:500]
         missing = [name for name in ("source", "target") if not _text(row.get(name))]
         if missing and error is None:
             error = f"no {' and no '.join(missing)}"
@@ -124,7 +124,7 @@ def count_rows(files: Iterable[Place]) -> list[int]:
                 names = file.schema_arrow.names
                 counts.append(file.metadata.num_rows)
         except (OSError, ValueError) as error:
-            raise DataError(f"{place}: not a Parquet file that can be read ({error})") from None
+            raise _unreadable(place, error) from None
         _check_columns(place, names)
     return counts
 
@@ -230,7 +230,19 @@ def _check_columns(where: Place, names: Sequence[str]) -> None:
 
 def _slice(file: str, first: int, stop: int) -> Iterator[dict[str, Any]]:
     """Rows ``first`` to ``stop - 1`` of a Parquet file."""
-    parquet, place = need("pyarrow.parquet"), Place.at(file)
+    place = Place.at(file)
+    try:
+        yield from _slice_of(place, first, stop)
+    except (OSError, ValueError) as error:
+        raise _unreadable(place, error) from None
+
+
+def _unreadable(place: Place, error: Exception) -> DataError:
+    return DataError(f"{place}: not a Parquet file that can be read ({' '.join(str(error).split())[:200]})")
+
+
+def _slice_of(place: Place, first: int, stop: int) -> Iterator[dict[str, Any]]:
+    parquet = need("pyarrow.parquet")
     with parquet.ParquetFile(place.path, filesystem=place.system) as source:
         names = [name for name in (*COLUMNS, "error") if name in source.schema_arrow.names]
         start = 0

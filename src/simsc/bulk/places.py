@@ -8,8 +8,10 @@ from pathlib import Path, PurePosixPath
 from types import ModuleType
 from typing import Any
 
+from simsc import reading
 from simsc.errors import ConfigError, DataError
 from simsc.files import atomic_path
+from simsc.images import FILE_LIMIT
 
 
 def need(module: str, extra: str = "bulk") -> ModuleType:
@@ -141,8 +143,12 @@ def _remote(text: str, fs: ModuleType) -> tuple[Any, str]:
 
 
 def read_bytes(where: Place) -> bytes:
-    """A file that the user named; what is wrong with it is said in one sentence."""
+    """A file that the user, or a manifest, named; what is wrong with it is said in one sentence."""
+    if where.local:  # not a device, which would never end
+        return reading.read_bytes(where.path, FILE_LIMIT)
     try:
+        if (where.info().size or 0) > FILE_LIMIT:
+            raise DataError(f"{where}: has more than the {FILE_LIMIT:,} bytes that are read")
         return where.read()
     except FileNotFoundError:
         raise DataError(f"{where}: no such file") from None

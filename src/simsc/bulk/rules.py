@@ -11,8 +11,9 @@ import numpy as np
 from PIL import Image
 
 from simsc.bulk.manifest import Rows
-from simsc.bulk.places import Place, need
+from simsc.bulk.places import Place, need, read_bytes
 from simsc.errors import ConfigError, DataError
+from simsc.reading import parse_json, typed_field
 
 if TYPE_CHECKING:
     from simsc.bulk.store import Encodings
@@ -118,8 +119,12 @@ def write_lists(place: Place, sources: Sequence[str], targets: Sequence[str]) ->
 
 def read_lists(place: Place) -> tuple[list[str], list[str]]:
     """What :func:`write_lists` kept."""
-    lists = json.loads(place.read())
-    return lists["sources"], lists["targets"] or lists["sources"]
+    lists = parse_json(read_bytes(place).decode("utf-8", "replace"), place)
+    sources = typed_field(lists, "sources", list, place)
+    targets = typed_field(lists, "targets", list, place) if lists.get("targets") is not None else sources
+    if not all(isinstance(path, str) for path in (*sources, *targets)):
+        raise DataError(f"{place}: not a list of images")
+    return sources, targets
 
 
 def _describe(images: Encodings[EncodedImage], paths: Sequence[str]) -> dict[str, np.ndarray]:

@@ -285,7 +285,7 @@ def _features(prefix: str, tensors: dict[str, Tensor], canvas: tuple[int, int], 
 def _pack(tensors: dict[str, Tensor], size: tuple[int, int]) -> bytes:
     from safetensors.torch import save
 
-    facts = {"size": list(size), "checksum": _checksum(tensors)}
+    facts = {"size": list(size), "checksum": _checksum(tensors, size)}
     return save(tensors, metadata={"simsc": json.dumps(facts)})
 
 
@@ -298,15 +298,17 @@ def _unpack(data: bytes) -> tuple[dict[str, Tensor], tuple[int, int]]:
         length = int.from_bytes(data[:8], "little")
         facts = json.loads(json.loads(data[8 : 8 + length])["__metadata__"]["simsc"])
         height, width = facts["size"]
-    except (SafetensorError, ValueError, KeyError, TypeError) as error:
+        if facts["checksum"] == _checksum(tensors, (height, width)):
+            return tensors, (height, width)
+    except (SafetensorError, ValueError, KeyError, TypeError, RuntimeError) as error:  # also nested too deeply
         raise _DamagedError from error
-    if facts.get("checksum") != _checksum(tensors):
-        raise _DamagedError
-    return tensors, (height, width)
+    raise _DamagedError
 
 
-def _checksum(tensors: dict[str, Tensor]) -> int:
-    total = 0
+def _checksum(tensors: dict[str, Tensor], size: tuple[int, int]) -> int:
+    total = zlib.crc32(f"{size[0]} {size[1]}".encode())
     for name in sorted(tensors):
-        total = zlib.crc32(np.ascontiguousarray(tensors[name].numpy()).data.cast("B"), zlib.crc32(name.encode(), total))
+        tensor = tensors[name]
+        total = zlib.crc32(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode(), total)
+        total = zlib.crc32(tensor.contiguous().view(-1).view(torch.uint8).numpy().data, total)
     return total

@@ -96,10 +96,12 @@ def score(
     from simsc.evaluation.protocol import find_protocol
     from simsc.evaluation.scoring import score as score_predictions
     from simsc.evaluation.scoring import stated_rules
+    from simsc.files import outputs
 
-    found = read_predictions(file)
-    protocol, threshold = stated_rules(found, protocol, threshold)
-    _report(score_predictions(found, find_protocol(protocol), threshold).to_dict(), out, as_json)  # type: ignore[arg-type]
+    with outputs(out):
+        found = read_predictions(file)
+        protocol, threshold = stated_rules(found, protocol, threshold)
+        _report(score_predictions(found, find_protocol(protocol), threshold).to_dict(), out, as_json)  # type: ignore[arg-type]
 
 
 def _report(result: dict[str, Any], out: Path | None, as_json: bool) -> None:

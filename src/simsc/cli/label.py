@@ -115,23 +115,36 @@ def review(
     need_web("simsc review")
     import uvicorn
 
+    from simsc.cli.serve import MOST_CONNECTIONS
+    from simsc.files import outputs
+    from simsc.web.connections import PatientProtocol
     from simsc.web.review import ReviewFile, create_review_app
     from simsc.web.settings import ANY_ADDRESS, LOOPBACK, Settings
 
     path = _coco_file(labels)
     target = out or path.with_name(f"{path.name.removesuffix('.json').removesuffix('.reviewed')}.reviewed.json")
-    file = ReviewFile(path, target)
     settings = Settings(models={}, hosts=LOOPBACK | {host.lower()}, any_address=host in ANY_ADDRESS)
-    typer.echo(f"{len(file.annotations)} objects in {len(file.images)} images; corrections go to {target}")
-    uvicorn.run(create_review_app(file, settings), host=host, port=port, log_level="info", server_header=False)
+    with outputs(target):
+        file = ReviewFile(path, target)
+        typer.echo(f"{len(file.annotations)} objects in {len(file.images)} images; corrections go to {target}")
+        uvicorn.run(
+            create_review_app(file, settings),
+            host=host,
+            port=port,
+            log_level="info",
+            server_header=False,
+            http=PatientProtocol,
+            limit_concurrency=MOST_CONNECTIONS,
+        )
 
 
 def _coco_file(path: Path) -> Path:
     from simsc.errors import DataError
+    from simsc.reading import is_file, read_bytes
 
     if not path.is_dir():
         return path
-    found = [each for each in sorted(path.glob("*.json")) if '"annotations"' in each.read_text(encoding="utf-8")]
+    found = [each for each in sorted(path.glob("*.json")) if is_file(each) and b'"annotations"' in read_bytes(each)]
     plain = [each for each in found if not each.name.endswith(".reviewed.json")]
     if len(plain) != 1:
         names = ", ".join(each.name for each in plain) or "none"

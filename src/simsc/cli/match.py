@@ -46,17 +46,19 @@ def match(
 
     Exit code 0: all points matched; 1: some are below --min-confidence or beyond --max-cycle; 2: an error.
     """
+    from simsc.files import outputs
     from simsc.images import read_image
     from simsc.matching.mirror import check_mirror
 
     choice = check_mirror(mirror)
     first, second = read_image(source), read_image(target)
     query = _query(points, points_file, grid, (first.shape[0], first.shape[1]))
-    matcher = open_matcher(model, size, keep_aspect, flip, device, runtime)
-    found = matcher.match(first, second, query, min_confidence=min_confidence, max_cycle=max_cycle, mirror=choice)
-    _write(found, source, target, out, as_json)
-    if picture:
-        _draw(picture, first, second, found)
+    with outputs(out, picture):
+        matcher = open_matcher(model, size, keep_aspect, flip, device, runtime)
+        found = matcher.match(first, second, query, min_confidence=min_confidence, max_cycle=max_cycle, mirror=choice)
+        _write(found, source, target, out, as_json)
+        if picture:
+            _draw(picture, first, second, found)
     limited = min_confidence is not None or max_cycle is not None
     if limited and not found.matched.all():
         raise typer.Exit(UNMATCHED)
@@ -138,13 +140,15 @@ def warp(
     """Warp one image onto another one."""
     from PIL import Image
 
+    from simsc.files import outputs
     from simsc.images import read_image
     from simsc.pictures import draw_flow, save_picture
 
     first, second = read_image(source), read_image(target)
-    matcher = open_matcher(model, size, keep_aspect, flip, device, runtime)
-    flow = matcher.dense(first, second, smooth=smooth)
-    save_picture(Image.fromarray(flow.warp(first, consistent=consistent)), out)
-    if sheet:
-        save_picture(draw_flow(first, second, flow.points, confidence=flow.confidence), sheet)
+    with outputs(out, sheet):
+        matcher = open_matcher(model, size, keep_aspect, flip, device, runtime)
+        flow = matcher.dense(first, second, smooth=smooth)
+        save_picture(Image.fromarray(flow.warp(first, consistent=consistent)), out)
+        if sheet:
+            save_picture(draw_flow(first, second, flow.points, confidence=flow.confidence), sheet)
     typer.echo(f"{out}: {flow.cycle_mask.mean():.0%} of the target is cycle-consistent")

@@ -98,16 +98,18 @@ def average(
 
     The temperature module is the first model's.
     """
+    from simsc.files import outputs
     from simsc.models.card import find_trained
     from simsc.models.trained import Trained
     from simsc.models.trained import average as mean
 
-    opened = [Trained.open(path) for path in [find_trained(name) for name in models]]
-    averaged = mean(opened, _parse_shares(shares))
+    with outputs(out):
+        opened = [Trained.open(path) for path in [find_trained(name) for name in models]]
+        averaged = mean(opened, _parse_shares(shares))
+        averaged.save(out, half=half)
     if unknown := [name for name, model in zip(models, opened, strict=True) if not model.card.origin]:
         note = f"simsc: it is not known which weights {', '.join(unknown)} started from; a mean needs the same start"
         typer.secho(note, fg=typer.colors.YELLOW, err=True)
-    averaged.save(out, half=half)
     typer.echo(str(out))
 
 

@@ -85,11 +85,13 @@ def export(
     if form != "onnx":
         raise ConfigError(unknown_name("format", form, ["onnx"]))
     from simsc.export import export_onnx
+    from simsc.files import outputs
     from simsc.models.trained import Trained
 
-    trained = Trained.open(model).ready()
-    side = size or trained.image_size
-    written = export_onnx(trained, out, part=part, size=(side, side), tolerance=tolerance)
+    with outputs(out):
+        trained = Trained.open(model).ready()
+        side = size or trained.image_size
+        written = export_onnx(trained, out, part=part, size=(side, side), tolerance=tolerance)
     if as_json:
         typer.echo(json.dumps({"out": str(out), "size": side, "part": part, "differences": written.differences}))
         return

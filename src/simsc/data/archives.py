@@ -7,7 +7,6 @@ import lzma
 import shutil
 import struct
 import tarfile
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from simsc.errors import DataError
+from simsc.files import temporary_folder
 
 _JUNK = ("__MACOSX", ".DS_Store", "Thumbs.db")
 
@@ -26,11 +26,10 @@ def extract(archive: Path, folder: Path) -> int:
     Every path is checked before the first byte is written. The files are unpacked beside ``folder`` and moved
     in at the end, replacing files of the same name.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".unpacking-") as temporary:
+    with temporary_folder(folder) as temporary:
         try:
             with _opened(archive) as opened:
-                count = opened.extract_to(Path(temporary))
+                count = opened.extract_to(temporary)
         except OSError as error:
             if error.errno not in _DAMAGE:
                 raise  # the disk is full, say: not the archive's fault
@@ -46,7 +45,7 @@ def extract(archive: Path, folder: Path) -> int:
             RuntimeError,
         ) as error:
             raise _damaged(archive, error) from None
-        _move_into(Path(temporary), folder)
+        _move_into(temporary, folder)
     return count
 
 

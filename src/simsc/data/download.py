@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,8 @@ from simsc.data.catalog import Source, dataset_info
 from simsc.data.locate import default_folder
 from simsc.downloads import download
 from simsc.errors import DataError, DownloadError
-from simsc.files import sha256
+from simsc.files import sha256, write_text
+from simsc.reading import read_text
 
 Say = Callable[[str], None]
 
@@ -47,10 +49,9 @@ def download_dataset(
 def _fetch(source: Source, folder: Path, keep_archives: bool, say: Say) -> Fetched:
     path = folder / source.file
     note = folder / f".{source.file}.sha256"  # remembers what was unpacked after the archive is gone
-    if note.is_file() and not path.is_file():
+    if (known := _noted(note)) is not None and not path.is_file():
         say(f"{source.file}: unpacked before, kept")
-        digest, files = note.read_text(encoding="utf-8").split()
-        return Fetched(source.url, digest, source.sha256 is not None, int(files))
+        return Fetched(source.url, known[0], source.sha256 is not None, known[1])
     say(f"{source.file}: from {source.url}")
     try:
         download(source.url, path, sha256=source.sha256)
@@ -58,9 +59,18 @@ def _fetch(source: Source, folder: Path, keep_archives: bool, say: Say) -> Fetch
         raise DownloadError(_by_hand(source, path, str(error))) from None
     fetched = _unpack(source, path, folder, say)
     if source.is_archive and not keep_archives:
-        note.write_text(f"{fetched.sha256} {fetched.files}\n", encoding="utf-8")
+        write_text(note, f"{fetched.sha256} {fetched.files}\n")
         path.unlink()
     return fetched
+
+
+def _noted(note: Path) -> tuple[str, int] | None:
+    """Digest and number of files of an archive that was unpacked before; a damaged note counts as none."""
+    try:
+        found = re.fullmatch(r"([0-9a-f]{64}) ([0-9]{1,9})\s*", read_text(note, limit=4096))
+    except DataError:  # absent, or not a text
+        return None
+    return (found[1], int(found[2])) if found else None
 
 
 def _unpack(source: Source, path: Path, folder: Path, say: Say) -> Fetched:

@@ -18,7 +18,9 @@ import torch
 from simsc.data.records import ImageRef
 from simsc.errors import ConfigError, DataError, unknown_name
 from simsc.files import atomic_path
+from simsc.images import FILE_LIMIT
 from simsc.models.model import SimSC, State
+from simsc.reading import read_bytes
 
 MODES = ("auto", "memory", "disk", "none")
 DTYPES = {"float32": torch.float32, "float16": torch.float16}
@@ -160,7 +162,7 @@ def _hash(ref: ImageRef) -> str:
     digest = hashlib.sha256(b"flip" if ref.flip else b"")
     if ref.path is not None and ref.render is not None:
         digest.update(ref.key.encode())  # names what is done to the file
-    digest.update(ref.path.read_bytes() if ref.path is not None else ref.load().tobytes())
+    digest.update(read_bytes(ref.path, FILE_LIMIT) if ref.path is not None else ref.load().tobytes())
     return digest.hexdigest()[:40]
 
 

@@ -8,17 +8,16 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
-from simsc.errors import ConfigError, SimscError
+from simsc.errors import SimscError
 from simsc.experiments.variants import UNESSENTIAL_KEYS
-from simsc.files import write_json
+from simsc.files import Lock, write_json
 from simsc.models.specs import find_backbone
 from simsc.reading import read_json
 from simsc.training.config import Config
@@ -28,10 +27,8 @@ from simsc.training.run_folder import RunFolder
 Train = Callable[[Config, Path, Path | None, bool], None]
 """Trains a configuration in a folder: ``(config, folder, data root, resume)``."""
 
-LOCK = ".lock"
 COPYING = ".copying"
 """Ending of a folder that is being copied to, which is not a run yet."""
-_BUSY_MINUTES = 15
 
 
 @dataclass(frozen=True)
@@ -86,7 +83,7 @@ class RunStore:
             folder, config = self._place(config), config.updated({"track_gradients": True})
         else:
             folder, config = begun.folder, begun.config.updated({"epochs": config.epochs})
-        with only_process(folder.path), suppress(TrainingDiverged):  # the run's result says so
+        with Lock(folder.path, folder=True), suppress(TrainingDiverged):  # the run's result says so
             self.train(config, folder.path, root, begun is not None)
         return folder
 
@@ -94,7 +91,6 @@ class RunStore:
         """A run to continue where it stopped."""
         for run in runs:
             if not run.finished and run.config.epochs == wanted.epochs:
-                self._refuse_busy(run.folder)
                 return run
         return None
 
@@ -122,40 +118,12 @@ class RunStore:
             words.insert(2, config.head)
         return RunFolder(self.base / "-".join(words).replace(":", "").replace("/", "_"))
 
-    def _refuse_busy(self, folder: RunFolder) -> None:
-        """Another process may be training here: runs by hand carry no lock, but they write often."""
-        if (folder.path / LOCK).exists():
-            return
-        newest = max(path.stat().st_mtime for path in folder.path.iterdir())
-        if time.time() - newest < 60 * _BUSY_MINUTES:
-            raise ConfigError(
-                f"{folder.path} is an unfinished run of the wanted configuration that changed in the last "
-                f"{_BUSY_MINUTES} minutes; wait until it has ended, or give another folder with --runs"
-            )
-
 
 def same_training(stored: Config, wanted: Config) -> bool:
     """Whether two configurations compute the same, but for the number of epochs."""
     if wanted.track_gradients and not stored.track_gradients:
         return False
     return _essence(stored) == _essence(wanted)
-
-
-@contextmanager
-def only_process(path: Path) -> Iterator[None]:
-    """Let one process train in a folder, where the system has file locks; another one is refused."""
-    path.mkdir(parents=True, exist_ok=True)
-    try:
-        import fcntl
-    except ImportError:
-        yield
-        return
-    with (path / LOCK).open("w") as stream:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)  # released when the process ends, however it ends
-        except OSError:
-            raise ConfigError(f"{path} is being trained by another process; wait until it has ended") from None
-        yield
 
 
 def copy_run(run: RunFolder, wanted: RunFolder, config: Config) -> RunFolder:
@@ -166,9 +134,9 @@ def copy_run(run: RunFolder, wanted: RunFolder, config: Config) -> RunFolder:
     """
     place = _unused(wanted.path)
     temporary = place.with_name(place.name + COPYING)
-    with only_process(temporary):
-        _clear(temporary)
-        ignored = shutil.ignore_patterns("measurements", "result.json", LOCK)
+    with Lock(place):  # beside it, for the folder that is copied to gets another name
+        shutil.rmtree(temporary, ignore_errors=True)  # what a copy that was interrupted has left
+        ignored = shutil.ignore_patterns("measurements", "result.json", ".*")
         shutil.copytree(run.path, temporary, ignore=ignored, dirs_exist_ok=True)
         write_json(temporary / "config.json", config.to_dict())
         temporary.rename(place)
@@ -197,12 +165,3 @@ def _unused(path: Path) -> Path:
     """The path, or the first numbered one beside it that does not exist."""
     numbered = (path.with_name(f"{path.name}-{number}") for number in count(2))
     return next(each for each in chain([path], numbered) if not each.exists())
-
-
-def _clear(folder: Path) -> None:
-    """Remove what a copy that was interrupted has left."""
-    for path in folder.iterdir():
-        if path.is_dir():
-            shutil.rmtree(path)
-        elif path.name != LOCK:
-            path.unlink()

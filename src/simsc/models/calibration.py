@@ -19,6 +19,7 @@ Status = Literal["sure", "unsure", "none"]
 STATUSES: tuple[Status, ...] = ("sure", "unsure", "none")
 HOPELESS = 0.1
 """Confidence below which a match counts as none, whatever else speaks for a counterpart."""
+MOST_SIGNALS = 64
 _CLIP = 4.0  # signals further out than this many deviations say no more than that they are far out
 
 
@@ -67,8 +68,10 @@ class Calibration:
             value = values.get(field.name, "" if field.name == "fitted_on" else None)
             found[field.name] = _checked(field.name, value, where)
         one = Calibration(**found)
+        if not len(one.center) == len(one.scale) <= MOST_SIGNALS or not all(width > 0 for width in one.scale):
+            raise WeightsError(f"{where}: expected as many widths above 0 as centers, at most {MOST_SIGNALS}")
         count = len(terms(np.zeros((1, len(one.center))))[0])
-        if not len(one.center) == len(one.scale) or not len(one.right) == len(one.present) == count:
+        if not len(one.right) == len(one.present) == count:
             raise WeightsError(f"{where}: expected {count} weights for {len(one.center)} signals")
         return one
 

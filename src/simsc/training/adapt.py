@@ -13,6 +13,7 @@ from simsc.data.catalog import DATASETS, Threshold
 from simsc.data.pairing import by_category, can_pair, draw_pairs
 from simsc.data.records import Annotated, Pair, pair_of
 from simsc.errors import ConfigError, DataError
+from simsc.files import Lock
 from simsc.models import DEFAULT
 from simsc.models.card import Card, find_model
 from simsc.models.trained import Trained
@@ -137,9 +138,10 @@ def adapt_objects(
         (Validation(str(name), split.validation, _threshold(split.validation)),),
         (f"Held out: {split.held_out}.",),
     )
-    trainer = Trainer(config, out, device=device, resume=resume, listener=listener, data=data)
-    trainer.run()
-    _keep_calibration(trainer.folder.best, Card.read(_trained_file(start)))
+    with Lock(out, folder=True):
+        trainer = Trainer(config, out, device=device, resume=resume, listener=listener, data=data)
+        trainer.run()
+        _keep_calibration(trainer.folder.best, Card.read(_trained_file(start)))
     photographs = len({one.image.key for one in split.train})
     before = next(record["val"] for record in trainer.folder.read_metrics() if "val" in record)
     return Adapted(Path(out), before, dict(trainer.best.val), split.held_out, photographs)

@@ -12,6 +12,7 @@ from PIL import Image, ImageDraw
 from simsc.coordinates import Size
 from simsc.errors import DataError
 from simsc.images import MAX_PIXELS
+from simsc.reading import numbers
 
 
 def mask_to_runs(mask: np.ndarray) -> dict[str, Any]:
@@ -172,19 +173,20 @@ class Moved:
 
     @staticmethod
     def _of(value: dict[str, Any]) -> Moved:
-        x0, y0, x1, y1 = map(float, value["box"] or (0, 0, 0, 0))
+        x0, y0, x1, y1 = numbers(list(value["box"] or (0, 0, 0, 0)), 4, "box").tolist()
+        places = {name: numbers(list(place), 2, name).tolist() for name, place in value["keypoints"].items()}
         thing = Instance(
             category=str(value["category"]),
-            keypoints={name: (float(x), float(y)) for name, (x, y) in value["keypoints"].items()},
+            keypoints={name: (x, y) for name, (x, y) in places.items()},
             box=(x0, y0, x1, y1) if value["box"] else None,
             mask=None if value["mask"] is None else runs_to_mask(value["mask"]),
         )
-        scores = {name: float(score) for name, score in value["keypoint_confidence"].items()}
+        scores = {name: _share(score) for name, score in value["keypoint_confidence"].items()}
         status = dict(value["keypoint_status"])
         if not set(status.values()) <= {SURE, UNSURE, NONE}:
             raise ValueError(status)
         box, mask = (
-            None if value[f"{area}_confidence"] is None else float(value[f"{area}_confidence"])
+            None if value[f"{area}_confidence"] is None else _share(value[f"{area}_confidence"])
             for area in ("box", "mask")
         )
         return Moved(thing, scores, status, box, mask, tuple(map(str, value.get("mirrored", ()))))
@@ -196,6 +198,10 @@ class Moved:
         box = None if instance.box is None else 1.0
         mask = None if instance.mask is None else 1.0
         return Moved(instance, dict.fromkeys(names, 1.0), dict.fromkeys(names, SURE), box, mask)
+
+
+def _share(value: Any) -> float:
+    return float(numbers([value], 1, "a confidence")[0])
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, FiniteFloat
 from simsc.errors import DataError, SimscError
 from simsc.files import write_json
 from simsc.images import read_image
-from simsc.reading import read_json
+from simsc.reading import number_table, numbers, read_json, typed_field
 from simsc.web.answers import shown_picture
 from simsc.web.app import STATIC, Guard, on_error, on_invalid
 from simsc.web.schemas import NotFound
@@ -53,12 +53,30 @@ class ReviewFile:
             self.images = {item["id"]: path.parent / item["file_name"] for item in self.document["images"]}
             self.annotations = {item["id"]: item for item in self.document["annotations"] if "keypoints" in item}
             self.names = {item["id"]: item.get("keypoints", []) for item in self.document["categories"]}
+            self._check(begun)
         except (KeyError, TypeError, AttributeError) as error:
             raise DataError(f"{begun}: not a COCO file with key-points ({repr(error)[:200]})") from None
         if not self.annotations:
             raise DataError(f"{begun}: holds no key-points to review")
         if out.parent.resolve() != path.parent.resolve():
             raise DataError(f"{out}: corrections must lie in the folder of {path}, for images are named relative to it")
+
+    def _check(self, begun: Path) -> None:
+        """Refuse what the page could not show."""
+        for number, item in self.annotations.items():
+            where = f"{begun}: annotation {str(number)[:40]}"
+            typed_field(item, "id", int, where)
+            places = number_table(_triples(typed_field(item, "keypoints", list, where)), 3, f"{where}: keypoints")
+            if "keypoint_scores" in item:
+                numbers(item["keypoint_scores"], len(places), f"{where}: keypoint_scores")
+            if item["image_id"] not in self.images or item["category_id"] not in self.names:
+                raise DataError(f"{where}: its image or its category is not in the file")
+        for item in self.document["images"]:
+            sides = [item[side] for side in ("width", "height") if side in item]
+            if not isinstance(item["id"], int) or not all(isinstance(side, int) and side > 0 for side in sides):
+                raise DataError(f"{begun}: image {str(item['id'])[:40]}: number and sides must be whole numbers")
+        if not all(isinstance(name, str) for names in self.names.values() for name in names):
+            raise DataError(f"{begun}: names of key-points must be texts")
 
     def view(self) -> dict[str, Any]:
         """What the page shows: objects with names, places, visibilities and scores."""
@@ -126,8 +144,8 @@ class ReviewFile:
         return images
 
 
-def _triples(values: list[float]) -> list[tuple[float, ...]]:
-    return [tuple(values[start : start + 3]) for start in range(0, len(values), 3)]
+def _triples(values: list[float]) -> list[list[float]]:
+    return [values[start : start + 3] for start in range(0, len(values), 3)]
 
 
 def create_review_app(review: ReviewFile, settings: Settings) -> FastAPI:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from importlib import resources
 from typing import Any
 
-import yaml
-
 from simsc.data.mixing import parse_sources
 from simsc.errors import ConfigError, unknown_name
+from simsc.reading import read_yaml
 from simsc.training.config import Config
 
 
@@ -61,7 +60,7 @@ def _resolve(name: str) -> dict[str, Any]:
 def _read(name: str) -> dict[str, Any]:
     if name not in _names():
         raise ConfigError(unknown_name("preset", name, [*_names(), "fixed:<t>"]))
-    return dict(yaml.safe_load((_folder() / f"{name}.yaml").read_text(encoding="utf-8")))
+    return dict(read_yaml(_folder() / f"{name}.yaml"))
 
 
 def _names() -> list[str]:
