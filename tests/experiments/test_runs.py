@@ -1,7 +1,8 @@
 """The run store: a configuration is trained once."""
 
 import json
-import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,13 @@ from simsc.training.presets import load_preset
 from simsc.training.run_folder import RunFolder
 
 TINY = Config(data="scenes", weights="random", epochs=3)
+HOLD = """
+import sys, time
+from simsc.files import Lock
+with Lock(sys.argv[1], folder=True):
+    print("held", flush=True)
+    time.sleep(60)
+"""
 
 
 class Trainings:
@@ -91,16 +99,19 @@ def test_runs_trained_by_hand_are_used(tmp_path: Path, trainings: Trainings) -> 
 
 def test_an_unfinished_run_is_resumed(tmp_path: Path, trainings: Trainings) -> None:
     begun = write_run(tmp_path / "begun", TINY, finished=False)
-    for path in begun.path.iterdir():
-        os.utime(path, (0, 0))
     assert RunStore(tmp_path, trainings).ensure(TINY) == begun
     assert trainings.calls == [(TINY, begun.path, True)]
 
 
 def test_a_run_that_somebody_is_training_is_left_alone(tmp_path: Path, trainings: Trainings) -> None:
-    write_run(tmp_path / "begun", TINY, finished=False)
-    with pytest.raises(ConfigError, match="begun"):
-        RunStore(tmp_path, trainings).ensure(TINY)
+    """Also one by hand, and whatever the clock says: its lock says it."""
+    begun = write_run(tmp_path / "begun", TINY, finished=False)
+    with subprocess.Popen([sys.executable, "-c", HOLD, begun.path], stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        with pytest.raises(ConfigError, match=f"begun is in use by process {other.pid}"):
+            RunStore(tmp_path, trainings).ensure(TINY)
+        other.kill()
     assert not trainings.calls
 
 

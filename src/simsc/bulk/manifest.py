@@ -186,7 +186,11 @@ def _read_text(where: Place) -> Iterator[dict[str, Any]]:
         stream = io.TextIOWrapper(io.BufferedReader(raw, 1 << 20), encoding="utf-8", errors="replace", newline="")
         if where.name.lower().endswith((".csv", ".tsv")):
             reader = csv.DictReader(stream, delimiter="\t" if where.name.lower().endswith(".tsv") else ",")
-            _check_columns(where, reader.fieldnames or [])
+            try:
+                names = reader.fieldnames or []
+            except csv.Error as error:
+                raise DataError(f"{where}: not CSV ({error})") from None
+            _check_columns(where, names)
             yield from _read_csv(reader)
             return
         for line in stream:

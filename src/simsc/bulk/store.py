@@ -310,5 +310,5 @@ def _checksum(tensors: dict[str, Tensor], size: tuple[int, int]) -> int:
     for name in sorted(tensors):
         tensor = tensors[name]
         total = zlib.crc32(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode(), total)
-        total = zlib.crc32(tensor.contiguous().view(-1).view(torch.uint8).numpy().data, total)
+        total = zlib.crc32(np.ascontiguousarray(tensor.numpy()).data.cast("B"), total)
     return total

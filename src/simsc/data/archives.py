@@ -45,6 +45,7 @@ def extract(archive: Path, folder: Path) -> int:
             RuntimeError,
         ) as error:
             raise _damaged(archive, error) from None
+        _refuse_conflicts(temporary, folder, archive)
         _move_into(temporary, folder)
     return count
 
@@ -138,6 +139,16 @@ def _check_space(needed: int, folder: Path, archive: Path) -> None:
         raise DataError(
             f"{archive}: unpacked it needs {needed / 1e9:.1f} GB, {folder.parent} has {free / 1e9:.1f} GB free"
         )
+
+
+def _refuse_conflicts(source: Path, target: Path, archive: Path) -> None:
+    """Refuse a tree with a folder where the other one has a file, or the reverse, before anything is moved."""
+    for entry in source.iterdir():
+        place = target / entry.name
+        if place.exists() and entry.is_dir() != place.is_dir():
+            raise DataError(f"{archive}: '{entry.name[:80]}' is both a file and a folder; {place} is in its way")
+        if entry.is_dir() and place.is_dir():
+            _refuse_conflicts(entry, place, archive)
 
 
 def _move_into(source: Path, target: Path) -> None:

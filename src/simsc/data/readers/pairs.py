@@ -136,7 +136,8 @@ def _is_present(point: Any) -> bool:
     """Absent is null, or a point of nulls or NaNs; half a point is an error that reading it reports."""
     if point is None:
         return False
-    return not all(value is None or value != value for value in np.atleast_1d(np.asarray(point, dtype=object)))
+    values = point if isinstance(point, list) else [point]
+    return not all(value is None or (isinstance(value, float) and value != value) for value in values)
 
 
 def _box(values: Any, base: int, where: str) -> np.ndarray | None:
