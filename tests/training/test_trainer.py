@@ -309,3 +309,15 @@ def test_a_cosine_falls_to_a_fiftieth_over_all_epochs(mixture: Config, tmp_path:
     assert rates[-1] == pytest.approx(1e-3 * (0.02 + 0.98 * (1 + math.cos(math.pi * done / 6)) / 2))
     with pytest.raises(ConfigError, match="epochs = 6, not 7"):
         Trainer(replace(config, epochs=7), tmp_path, resume=True)
+
+
+@pytest.mark.parametrize("cache", [{"cache": "memory", "cache_dtype": "float16"}, {"cache": "none"}])
+def test_a_run_in_half_precision_computes_trunk_steps_and_validation_in_it(
+    cache: dict[str, str], tiny_root: Path, tmp_path: Path
+) -> None:
+    config = replace(RUN, amp="bf16", epochs=1, **cache)
+    run = Trainer(config, tmp_path, root=tiny_root)
+    work = next(iter(run.feed.epoch(0)))
+    assert work.state[0].dtype == (torch.bfloat16 if config.cache == "none" else torch.float32)
+    run.run()
+    assert [line["epoch"] for line in without_speed(tmp_path / "metrics.jsonl") if "val" in line] == [0, 1]

@@ -61,7 +61,8 @@ class TrunkCache:
     def get(self, refs: Sequence[ImageRef]) -> State:
         """States of several images, stacked: a tuple of ``(B, ...)`` tensors."""
         states = [self._memory[ref.key] if self.folder is None else self._read(ref) for ref in refs]
-        return tuple(torch.stack(parts).float() for parts in zip(*states, strict=True))
+        # Float first: autocast, which a run may validate in, refuses to stack float16 on a CPU.
+        return tuple(torch.stack([part.float() for part in parts]) for parts in zip(*states, strict=True))
 
     def put_batch(self, refs: Sequence[ImageRef], states: State) -> None:
         """Keep the states ``(B, ...)`` of several images."""
