@@ -205,36 +205,47 @@ def _match_block(
 ) -> list[Found | str]:
     """Sources one after the other, then targets in the opposite order: what was used last is still in memory."""
     answers: list[Found | str] = [""] * len(pairs)
-    queries: dict[int, Tensor] = {}
-    betas: dict[int, float] = {}
+    asked = _ask(images, pairs, answers)
+    for path, members in sorted(_grouped(pairs, lambda pair: pair.target).items(), reverse=True):
+        members = [index for index in members if index in asked]
+        if not members:
+            continue
+        try:
+            target = images.get(path)
+        except (SimscError, OSError, MemoryError) as error:
+            _refuse(answers, members, error)
+            continue
+        found = look_up(matcher, target, [asked[index] for index in members], judged)
+        for index, each in zip(members, found, strict=True):
+            answers[index] = each
+    return answers
+
+
+def _ask(
+    images: Encodings[Ready], pairs: Sequence[Pair], answers: list[Found | str]
+) -> dict[int, tuple[Tensor, float]]:
+    """Query features and the source's temperature of each pair; a pair without them gets the reason as its answer."""
+    asked: dict[int, tuple[Tensor, float]] = {}
     for path, members in sorted(_grouped(pairs, lambda pair: pair.source).items()):
         try:
             source = images.get(path)
         except (SimscError, OSError, MemoryError) as error:
-            answers = [str(error) if index in members else answer for index, answer in enumerate(answers)]
+            _refuse(answers, members, error)
             continue
-        asked = []
+        points = {}
         for index in members:
             try:
-                asked.append((index, pairs[index].query(source.frame.original)))
+                points[index] = pairs[index].query(source.frame.original)
             except SimscError as error:
-                answers[index] = str(error)
-        queries.update(_sample_all(source, asked))
-        betas.update(dict.fromkeys(members, source.temperature))
-    for path, members in sorted(_grouped(pairs, lambda pair: pair.target).items(), reverse=True):
-        members = [index for index in members if index in queries]
-        try:
-            target = images.get(path)
-        except (SimscError, OSError, MemoryError) as error:
-            for index in members:
-                answers[index] = str(error)
-            continue
-        if not members:
-            continue
-        asked_here = [(queries[index], betas[index]) for index in members]
-        for index, found in zip(members, look_up(matcher, target, asked_here, judged), strict=True):
-            answers[index] = found
-    return answers
+                _refuse(answers, [index], error)
+        if points:
+            asked.update({index: (one, source.temperature) for index, one in _sample_all(source, points).items()})
+    return asked
+
+
+def _refuse(answers: list[Found | str], members: Sequence[int], error: Exception) -> None:
+    for index in members:
+        answers[index] = str(error)
 
 
 def _match_back(matcher: Matcher, images: Encodings[Ready], pairs: Sequence[Pair], answers: list[Found | str]) -> None:
@@ -265,14 +276,12 @@ def judge_all(matcher: Matcher, found: Sequence[Found], sides: Sequence[int]) ->
         each.confidence, each.status = confidence, status
 
 
-def _sample_all(source: Ready, asked: Sequence[tuple[int, np.ndarray]]) -> dict[int, Tensor]:
-    """Query features of several sets of points of one image; points that were asked for already are not read again."""
-    known = {points.tobytes(): points for _, points in asked}
-    if not known:
-        return {}
-    sampled = source.sample(np.concatenate(list(known.values()))).split([len(points) for points in known.values()])
-    features = dict(zip(known, sampled, strict=True))
-    return {index: features[points.tobytes()] for index, points in asked}
+def _sample_all(source: Ready, asked: dict[int, np.ndarray]) -> dict[int, Tensor]:
+    """Query features of several sets of points of one image; equal sets are read once."""
+    sets = {points.tobytes(): points for points in asked.values()}
+    sampled = source.sample(np.concatenate(list(sets.values()))).split([len(points) for points in sets.values()])
+    features = dict(zip(sets, sampled, strict=True))
+    return {index: features[points.tobytes()] for index, points in asked.items()}
 
 
 def look_up(
