@@ -197,7 +197,7 @@ def test_targets_are_found_once_and_absence_is_named(scene):
 def test_a_box_encloses_its_evidence_despite_stray_places(left, top, side):
     evidence = np.zeros((40, 40))
     evidence[top : top + side, left : left + side] = 1
-    exact = enclosing_box(evidence, (400, 400), tail=0)
+    exact = enclosing_box(evidence, (400, 400), tail=1e-9)
     np.testing.assert_allclose(exact, np.array([left, top, left + side, top + side]) * 10, atol=1e-6)
     evidence[39, 39] = 0.02 * evidence.sum()
     np.testing.assert_allclose(enclosing_box(evidence, (400, 400)), exact, atol=10 * side * 0.05)

@@ -129,7 +129,7 @@ def test_cvat_has_skeletons_boxes_and_masks(write):
 
 
 def test_datumaro_reads_the_cvat_file(write, images, tmp_path):
-    """It flattens skeletons into points, all visible: an absent one is at (0, 0), which CVAT itself knows as outside."""
+    """It flattens skeletons into visible points: an absent one is at (0, 0), which CVAT itself knows as outside."""
     datumaro = pytest.importorskip("datumaro")  # needs an older Pillow than the project, so it is not in the extra dev
     shutil.copytree(tmp_path / "photos", tmp_path / "set" / "images")
     write("cvat", "set/labels.xml")

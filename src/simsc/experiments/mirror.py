@@ -36,12 +36,13 @@ _SIDES = {"L": "R", "Left": "Right", "R": "L", "Right": "Left"}
 
 @dataclass(frozen=True)
 class Sample:
-    """Pairs drawn from a split, all of them among so many images of each category."""
+    """Pairs drawn from a split, all of them among so many images of each category, or of one."""
 
     data: str
     split: str
     pairs: int
     images: int
+    category: str | None = None
 
 
 SAMPLES = (Sample("spair", "val", 300, 6), Sample("voc", "val", 300, 5), Sample("spair", "test", 1000, 8))
@@ -106,13 +107,7 @@ def _drawn(sample: Sample, context: Context) -> tuple[list[Pair], list[Annotated
     chance = np.random.default_rng(context.seeds[0])
     count = sample.pairs
     if sample.data == "spair":
-        pairs = load_pairs(sample.data, context.meter.root, sample.split)
-        groups: dict[str, dict[str, None]] = defaultdict(dict)
-        for index in chance.permutation(len(pairs)).tolist():
-            groups[pairs[index].category][pairs[index].source.key] = None
-        known = {key for images in groups.values() for key in list(images)[: sample.images]}
-        inside = [pair for pair in pairs if {pair.source.key, pair.target.key} <= known]
-        drawn = [inside[index] for index in chance.permutation(len(inside))[:count].tolist()]
+        drawn = listed_pairs(sample, chance, context.meter.root)
         return drawn, [None] * len(drawn)
     objects: list[Annotated] = []
     members: dict[str, list[Annotated]] = defaultdict(list)
@@ -130,6 +125,17 @@ def _drawn(sample: Sample, context: Context) -> tuple[list[Pair], list[Annotated
         if len(found) == count:
             break
     return [pair for pair, _ in found], [target for _, target in found]
+
+
+def listed_pairs(sample: Sample, chance: np.random.Generator, root: Path | None) -> list[Pair]:
+    """Pairs of a split's list, few enough images being in them that each is encoded only once."""
+    pairs = [p for p in load_pairs(sample.data, root, sample.split) if sample.category in (None, p.category)]
+    groups: dict[str, dict[str, None]] = defaultdict(dict)
+    for index in chance.permutation(len(pairs)).tolist():
+        groups[pairs[index].category][pairs[index].source.key] = None
+    known = {key for images in groups.values() for key in list(images)[: sample.images]}
+    inside = [pair for pair in pairs if {pair.source.key, pair.target.key} <= known]
+    return [inside[index] for index in chance.permutation(len(inside))[: sample.pairs].tolist()]
 
 
 def _judge(model: Trained, pairs: Sequence[Pair], targets: Sequence[Annotated | None]) -> list[Judged]:

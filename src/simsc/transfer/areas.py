@@ -22,6 +22,8 @@ TAIL = 0.03
 """Share of the evidence that a box leaves out at each of its sides."""
 SMOOTH = 1.0
 """Smoothing, in cells, of the flow that carries masks."""
+SPOT = 0.1
+"""Matches within this share of the source's box are one spot."""
 LEAST = 0.25
 """Boxes and masks of less confidence are dropped."""
 
@@ -38,22 +40,35 @@ class Area:
 def move_area(flow: DenseFlow, box: Box | None, mask: np.ndarray | None) -> Area:
     """The box, or the mask ``(H, W)``, or both of a thing of the source in the target of a flow."""
     inner = box if box is not None else mask_box(mask) if mask is not None else None
-    if inner is None:
-        return Area(0.0)
+    around, confidence = (None, 0.0) if inner is None else carried_box(flow, inner, mask)
+    if around is None or confidence < LEAST:
+        return Area(confidence)
+    moved = None if mask is None else _moved_mask(flow, mask, around)
+    return Area(confidence, around if box is not None else None, moved)
+
+
+def carried_box(flow: DenseFlow, box: Box, mask: np.ndarray | None) -> tuple[Box | None, float]:
+    """The box around a thing of the source in the target of a flow, however unreliable, and its confidence."""
     half = flow.backward
     centres = _centres(half.shift.shape[:2], half.size)
-    membership = _membership(half.at(centres - 0.5), inner, mask)
+    places = half.at(centres - 0.5)
+    membership = _membership(places, box, mask)
     returns = np.exp(-((half.cycle_error / (CYCLE * max(half.size))) ** 2)).ravel()
     evidence = half.confidence.ravel() * returns * membership
     around = enclosing_box(evidence.reshape(half.confidence.shape), half.size)
     if around is None:
-        return Area(0.0)
+        return None, 0.0
     within = ((centres > around[:2]) & (centres < around[2:])).all(axis=1)
-    confidence = float((returns * (membership > 0))[within].mean()) if within.any() else 0.0
-    if confidence < LEAST:
-        return Area(confidence)
-    moved = None if mask is None else _moved_mask(flow, mask, around)
-    return Area(confidence, around if box is not None else None, moved)
+    showing = places[within & (membership > 0)]
+    if not len(showing) or _collapsed(showing, box):
+        return around, 0.0
+    return around, float((returns * (membership > 0))[within].mean())
+
+
+def _collapsed(places: np.ndarray, box: Box) -> bool:
+    """Whether most of some places ``(n, 2)`` are one spot of a box: what an image without the thing is matched to."""
+    low, high = np.quantile(places, (0.1, 0.9), axis=0)
+    return bool(((high - low) < SPOT * np.array([box[2] - box[0], box[3] - box[1]])).any())
 
 
 def mask_box(mask: np.ndarray) -> Box | None:
