@@ -66,7 +66,7 @@ def push(path: Path, repository: str, *, private: bool = False) -> str:
     api = hub.HfApi()
     try:
         api.create_repo(repository, private=private, exist_ok=True)
-        files = {FILE: path}
+        files: dict[str, Path | bytes] = {FILE: path}
         if not api.file_exists(repository, PAGE):
             files[PAGE] = model_page(card, repository).encode()
         additions = [hub.CommitOperationAdd(name, content) for name, content in files.items()]
