@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import simsc
+
 ROOT = Path(__file__).parents[2]
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 
@@ -48,3 +50,8 @@ def test_every_page_is_in_the_navigation(pages) -> None:
     navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:")[2]
     missing = [page for page in pages if page.startswith("docs/") and f" {Path(page).name}\n" not in navigation]
     assert not missing
+
+
+def test_the_api_page_has_every_public_name(pages) -> None:
+    shown = set(re.findall(r"^::: simsc\.(\w+)$", pages["docs/api.md"], re.MULTILINE))
+    assert set(simsc.__all__) - {"__version__"} <= shown
