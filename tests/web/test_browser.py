@@ -352,7 +352,7 @@ def test_verdicts_have_colours_shapes_and_words(page: Any) -> None:
     assert full == "rgb(0, 158, 115)"
     assert [row[3].split()[-1] for row in rows(page)] == ["sure", "unsure", "none"]
     assert page.locator("#mirrored").is_visible()
-    assert page.locator("#verdicts").inner_text().split() == "1 sure 1 unsure 1 no counterpart".split()
+    assert page.locator("#verdicts").inner_text().split() == ["1", "sure", "1", "unsure", "1", "no", "counterpart"]
     for place in ("#verdicts .sign.sure", "#points .swatch.sure", "#target-stage .point.sure"):
         assert page.locator(place).evaluate(BACKGROUND) == full
     page.locator("#points tbody tr").nth(0).click()
@@ -380,7 +380,7 @@ def test_a_grid_of_points_covers_the_source(page: Any) -> None:
     width, height = (int(value) for value in re.findall(r"\d+", page.locator("#source-name").inner_text())[-2:])
     found = [[int(value) for value in row[1].split(", ")] for row in rows(page)]
     assert len(found) == 4 * round(4 * height / width)
-    assert found[0] == [round(width / 8 - 0.5), round(height / (len(found) / 2) - 0.5)]
+    assert found[0] == pytest.approx([width / 8 - 0.5, height / (len(found) / 2) - 0.5], abs=0.6)
     page.select_option("#grid", "6")  # in place of the other one
     page.wait_for_selector("#target-stage .point >> nth=23")
     assert len(rows(page)) == 6 * round(6 * height / width)
@@ -398,11 +398,11 @@ def test_zoom_and_pan_keep_points_on_their_pixels(page: Any) -> None:
     page.keyboard.down("Control")
     page.mouse.wheel(0, -400)
     page.keyboard.up("Control")
-    page.wait_for_function("document.querySelector('#source-stage').classList.contains('zoomed')")
+    page.wait_for_selector("#source-stage.zoomed")
     larger = page.locator("#source-stage .frame").bounding_box()
     assert larger["width"] == pytest.approx(4 * frame["width"], rel=0.02)
-    assert page.locator("[data-side=source]").bounding_box() == panel
-    np.testing.assert_allclose(place_of(page, "source", 1), anchor, atol=2)  # what is under the pointer stays there
+    assert page.locator("[data-side=source]").bounding_box() == pytest.approx(panel)
+    np.testing.assert_allclose(place_of(page, "source", 1), anchor, atol=4)  # a whole pixel, enlarged
     assert rows(page) == before
 
     page.mouse.wheel(0, 60)  # without Ctrl, the wheel scrolls the image
@@ -423,7 +423,7 @@ def test_zoom_and_pan_keep_points_on_their_pixels(page: Any) -> None:
     moved = page.locator("#target-stage .frame").bounding_box()
     assert (moved["x"], moved["y"]) == pytest.approx((start["x"] - 30, start["y"] - 20), abs=2)
     page.locator("[data-side=source] [data-zoom=fit]").click()
-    assert page.locator("#source-stage .frame").bounding_box() == frame
+    assert page.locator("#source-stage .frame").bounding_box() == pytest.approx(frame)
 
 
 def test_undo_and_redo_of_points(page: Any) -> None:
@@ -560,7 +560,7 @@ def test_many_targets_are_sorted_by_doubt_and_opened_by_a_click(page: Any, image
     click_source(page, 0.2, 0.3)  # the wall follows the points
     wait_for_wall(page, 4, 3)
     page.locator("#many-sample").click()
-    page.wait_for_function("document.querySelectorAll('#wall .object').length > 4")
+    page.wait_for_selector("#wall .object >> nth=4")
     page.get_by_label("Remove 0.png").click()
     assert page.get_by_label("Open 0.png as the target").count() == 0
     page.locator("#many-clear").click()
@@ -591,7 +591,7 @@ def test_the_wall_has_verdict_colours(page: Any, image_file: Callable[..., bytes
     for verdict in ("sure", "unsure", "none"):
         assert page.locator(f"#wall .object .dot.{verdict}").count() == 3
     counts = page.locator("#wall .counts").first.inner_text().split()
-    assert counts == "1 sure 1 unsure 1 no counterpart".split()
+    assert counts == ["1", "sure", "1", "unsure", "1", "no", "counterpart"]
 
 
 @pytest.mark.parametrize("forgotten", [False, True])
@@ -665,7 +665,7 @@ def test_the_page_fits_a_telephone(browser: Any, address: str) -> None:
     page.wait_for_selector("#target-stage .point >> nth=2")
     count = page.locator("#source-stage .point").count()
     page.locator("#many-sample").tap()
-    page.wait_for_function("document.querySelectorAll('#wall .dot').length > 5")
+    page.wait_for_selector("#wall .dot >> nth=5")
     page.get_by_label("Warped source").check()
     page.wait_for_selector(".warp:not([hidden])")
     assert page.evaluate("document.documentElement.scrollWidth") == 390
@@ -678,7 +678,7 @@ def test_the_page_fits_a_telephone(browser: Any, address: str) -> None:
     assert out == []
     page.locator("#source-stage").scroll_into_view_if_needed()
     box = page.locator("#source-stage .frame").bounding_box()
-    page.touchscreen.tap(box["x"] + 0.1 * box["width"], box["y"] + 0.1 * box["height"])
+    page.touchscreen.tap(box["x"] + 0.6 * box["width"], box["y"] + 0.1 * box["height"])
     page.wait_for_selector(f"#target-stage .point >> nth={count}")
     assert page.locator("#source-stage .point").count() == count + 1
     if folder := os.environ.get("SIMSC_SHOTS"):
@@ -700,7 +700,8 @@ def test_what_is_told_of_a_point_covers_no_match(page: Any) -> None:
                 const boxes = [...document.querySelectorAll(".caption")].map((each) => each.getBoundingClientRect());
                 return [...document.querySelectorAll(".point")].filter((point) => {
                     const { left, right, top, bottom } = point.getBoundingClientRect();
-                    return boxes.some((box) => left < box.right && box.left < right && top < box.bottom && box.top < bottom);
+                    return boxes.some((box) =>
+                        left < box.right && box.left < right && top < box.bottom && box.top < bottom);
                 }).length;
             }"""
         )
@@ -713,7 +714,8 @@ def test_the_warped_source_fades_without_an_edge(page: Any) -> None:
     page.get_by_label("Warped source").check()
     page.wait_for_selector("#target-stage .warp:not([hidden])")
     alpha = """image => {
-        const canvas = Object.assign(document.createElement("canvas"), { width: image.naturalWidth, height: image.naturalHeight });
+        const canvas = document.createElement("canvas");
+        [canvas.width, canvas.height] = [image.naturalWidth, image.naturalHeight];
         const context = canvas.getContext("2d");
         context.drawImage(image, 0, 0);
         const { data } = context.getImageData(0, 0, canvas.width, canvas.height);
@@ -723,7 +725,7 @@ def test_the_warped_source_fades_without_an_edge(page: Any) -> None:
     shown = np.array(values).reshape(height, width)
     assert len(np.unique(shown)) > 20
     assert max(np.abs(np.diff(shown, axis=axis)).max() for axis in (0, 1)) < 40
-    page.get_by_label("Fade where matches are doubtful").uncheck()
-    page.wait_for_load_state("networkidle")
-    page.wait_for_function("src => document.querySelector('.warp').src !== src", arg="")
-    sync_api.expect(page.locator("#status")).to_have_text(re.compile("warped"), timeout=PATIENCE)
+    with page.expect_request("**/api/warp") as asked:
+        page.get_by_label("Fade where matches are doubtful").uncheck()
+    assert asked.value.post_data_json["blend"] is False
+    wait_for_text(page, "#status", "warped")

@@ -20,7 +20,7 @@ export function zoomTo(stage, wanted, at = middle(stage.box)) {
   if (!frame) return;
   const before = frame.getBoundingClientRect();
   const share = { x: (at.clientX - before.left) / before.width, y: (at.clientY - before.top) / before.height };
-  if (stage.zoom === 1) stage.fit = { width: before.width, height: box.offsetHeight };
+  if (stage.zoom === 1) stage.fit = { width: before.width, height: box.getBoundingClientRect().height };
   stage.zoom = Math.min(Math.max(wanted, 1), MOST);
   const close = stage.zoom > 1;
   box.classList.toggle("zoomed", close);
