@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import io
+import os
+import shutil
+import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -43,6 +47,48 @@ def small_matcher() -> Callable[[str], Matcher]:
     return load
 
 
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+FLAGS = [
+    "--headless", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """An installed Chromium."""
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (extra 'dev')")
+    if BROWSER is None:
+        pytest.skip("no Chromium found on the PATH (Debian: apt install chromium)")
+    # The sandbox of Chromium cannot be set up by root.
+    flags = [*FLAGS, "--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else FLAGS
+    with sync_api.sync_playwright() as driver:
+        chromium = driver.chromium.launch(executable_path=BROWSER, args=flags)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="module")
+def serve() -> Iterator[Callable[[Any], str]]:
+    """Runs an application on a free port and gives its address."""
+    uvicorn = pytest.importorskip("uvicorn", reason="the extra 'web' is not installed")
+    running = []
+
+    def start(app: Any) -> str:
+        server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
+        thread = threading.Thread(target=server.run, daemon=True)
+        thread.start()
+        running.append((server, thread))
+        while not server.started:
+            time.sleep(0.02)
+        return f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+
+    yield start
+    for server, thread in running:
+        server.should_exit = True
+        thread.join(timeout=10)
+
+
 @pytest.fixture
 def settings() -> Settings:
     return Settings(models=MODELS, max_upload=2**20, max_pixels=500_000, max_images=6)
@@ -53,9 +99,13 @@ def make_client(small_matcher: Callable[[str], Matcher]) -> Iterator[Callable[..
     clients = []
 
     def make(
-        settings: Settings, host: str = "localhost", opener: Callable[[str], Matcher] = small_matcher, **options: Any
+        settings: Settings,
+        host: str = "localhost",
+        opener: Callable[[str], Matcher] = small_matcher,
+        index: Any = None,
+        **options: Any,
     ) -> TestClient:
-        clients.append(TestClient(create_app(settings, opener), base_url=f"http://{host}", **options))
+        clients.append(TestClient(create_app(settings, opener, index), base_url=f"http://{host}", **options))
         return clients[-1]
 
     yield make

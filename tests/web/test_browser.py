@@ -5,9 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
-import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,50 +14,21 @@ import pytest
 from simsc.matching import LOCALIZERS
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (extra 'dev')")
-uvicorn = pytest.importorskip("uvicorn", reason="the extra 'web' is not installed")
 
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-FLAGS = [
-    "--headless", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
-]  # fmt: skip
 PATIENCE = 60_000
 BACKGROUND = "element => getComputedStyle(element).backgroundColor"
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.slow,
-    pytest.mark.skipif(BROWSER is None, reason="no Chromium found on the PATH (Debian: apt install chromium)"),
-    pytest.mark.xdist_group("browser"),
-]
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.xdist_group("browser")]
 
 
 @pytest.fixture(scope="module")
-def address(small_matcher: Callable[[str], Any]) -> Iterator[str]:
+def address(serve: Callable[[Any], str], small_matcher: Callable[[str], Any]) -> str:
     """A running server with two small models."""
     from simsc.web.app import create_app
     from simsc.web.settings import Settings
 
     settings = Settings(models={"first": "resnet50.v1_in1k", "second": "resnet50.tv_in1k"}, max_upload=2**20)
-    server = uvicorn.Server(uvicorn.Config(create_app(settings, small_matcher), port=0, log_level="warning"))
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    while not server.started:
-        time.sleep(0.02)
-    port = server.servers[0].sockets[0].getsockname()[1]
-    yield f"http://127.0.0.1:{port}"
-    server.should_exit = True
-    thread.join(timeout=10)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    # The sandbox of Chromium cannot be set up by root.
-    flags = [*FLAGS, "--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else FLAGS
-    with sync_api.sync_playwright() as driver:
-        chromium = driver.chromium.launch(executable_path=BROWSER, args=flags)
-        yield chromium
-        chromium.close()
+    return serve(create_app(settings, small_matcher))
 
 
 @pytest.fixture

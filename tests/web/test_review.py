@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-import threading
-import time
 from typing import Any
 
 import numpy as np
@@ -101,30 +98,15 @@ def test_corrections_in_another_folder_are_refused(labels, tmp_path):
 
 
 @pytest.fixture
-def page(review):
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (extra 'dev')")
-    uvicorn = pytest.importorskip("uvicorn", reason="the extra 'web' is not installed")
-    browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if browser is None:
-        pytest.skip("no Chromium found on the PATH (Debian: apt install chromium)")
-    server = uvicorn.Server(uvicorn.Config(create_review_app(review, Settings()), port=0, log_level="warning"))
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    while not server.started:
-        time.sleep(0.02)
-    port = server.servers[0].sockets[0].getsockname()[1]
-    with sync_api.sync_playwright() as driver:
-        chromium = driver.chromium.launch(executable_path=browser, args=["--headless", "--disable-gpu", "--no-sandbox"])
-        page = chromium.new_context(viewport={"width": 1000, "height": 700}).new_page()
-        page.set_default_timeout(60_000)
-        errors: list[str] = []
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        page.goto(f"http://127.0.0.1:{port}")
-        page.wait_for_selector("body[data-ready]")
-        yield page
-        chromium.close()
-    server.should_exit = True
-    thread.join(timeout=10)
+def page(review, browser, serve):
+    page = browser.new_context(viewport={"width": 1000, "height": 700}).new_page()
+    page.set_default_timeout(60_000)
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto(serve(create_review_app(review, Settings())))
+    page.wait_for_selector("body[data-ready]")
+    yield page
+    page.context.close()
     assert errors == []
 
 
@@ -139,6 +121,8 @@ def test_doubtful_first_drag_place_delete_settle_undo_and_reload(page: Any, labe
     assert [each.get_attribute("data-id") for each in page.locator(".object").all()] == ["2", "1"]
     first = page.locator(".object").first
     assert first.locator(".dot.unsure").count() == 1
+    first.locator(".dot.unsure").hover()
+    assert first.locator(".caption").inner_text() == "ear"  # below the image, where it covers no point
     frame = first.locator(".frame").bounding_box()
     scale = frame["width"] / 80
 

@@ -35,6 +35,9 @@ def serve(
     allow_host: list[str] = typer.Option([], help="Further host name the server may be addressed by."),
     max_upload: int = typer.Option(20, min=1, help="Largest image file, in MB."),
     max_pixels: int = typer.Option(40, min=1, max=80, help="Largest image, in millions of pixels."),
+    index: Path | None = typer.Option(
+        None, help="Folder that `simsc index` wrote: the page can then search a point in all of its images."
+    ),
     memory: int = typer.Option(512, min=1, help="Memory for images and features, in MB."),
 ) -> None:
     """Open the web page: match two images by clicking."""
@@ -54,10 +57,15 @@ def serve(
         max_pixels=max_pixels * 1_000_000,
         memory=memory * MEGABYTE,
     )
+    collection = None
+    if index is not None:
+        from simsc.bulk.index import Index
+
+        collection = Index(index)
     if host not in LOOPBACK:
         typer.secho("simsc: everyone who can reach this address can use the server", fg=typer.colors.YELLOW, err=True)
     uvicorn.run(
-        create_app(settings),
+        create_app(settings, index=collection),
         host=host,
         port=port,
         log_level="info",

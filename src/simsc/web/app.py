@@ -7,7 +7,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from anyio.to_thread import current_default_thread_limiter
@@ -27,6 +27,9 @@ from simsc.web.routes import build_service, router
 from simsc.web.schemas import WebError
 from simsc.web.settings import MEGABYTE, Settings
 
+if TYPE_CHECKING:
+    from simsc.bulk.index import Index
+
 STATIC = Path(__file__).parent / "static"
 _POLICY = (
     "default-src 'self'; img-src 'self' blob: data:; object-src 'none'; base-uri 'none'; "
@@ -43,12 +46,13 @@ HEADERS = {
 _ENVELOPE = 64 * 1024  # what a form adds around its files
 
 
-def create_app(settings: Settings, opener: Opener | None = None) -> FastAPI:
+def create_app(settings: Settings, opener: Opener | None = None, index: Index | None = None) -> FastAPI:
     """The web application.
 
     Args:
         settings: models on offer, and limits.
         opener: loads a model by name; by default ``simsc.load``.
+        index: a collection in which points can be searched.
     """
     app = FastAPI(
         lifespan=_lifespan,
@@ -58,7 +62,7 @@ def create_app(settings: Settings, opener: Opener | None = None) -> FastAPI:
         docs_url=None,  # the framework's own pages load scripts from elsewhere; /docs is ours
         redoc_url=None,
     )
-    app.state.service = build_service(settings, opener or simsc.load)
+    app.state.service = build_service(settings, opener or simsc.load, index)
     app.include_router(router)
     app.add_api_route("/", _page, include_in_schema=False)
     app.add_api_route("/docs", _reference, include_in_schema=False)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from fastapi import APIRouter, Depends, File, Form, Request, Response, UploadFile
 from pydantic import Json
 
 from simsc._version import __version__
+from simsc.bulk.places import Place, read_bytes
 from simsc.matching import LOCALIZERS
 from simsc.web import schemas
 from simsc.web.answers import (
@@ -27,9 +29,13 @@ from simsc.web.answers import (
 from simsc.web.catalogue import describe
 from simsc.web.engine import Engine, Opener, Query
 from simsc.web.samples import THUMBNAIL, offered_samples, sample_picture
-from simsc.web.schemas import WebError
+from simsc.web.schemas import NotFound, WebError
 from simsc.web.settings import Settings
 from simsc.web.store import Decoder, ImageStore, StoredImage, clean_name
+from simsc.web.turns import ENCODE
+
+if TYPE_CHECKING:
+    from simsc.bulk.index import Index
 
 router = APIRouter(
     prefix="/api",
@@ -50,19 +56,20 @@ _JPEG: dict[int | str, dict[str, Any]] = {200: {"content": {"image/jpeg": {}}, "
 
 @dataclass(frozen=True)
 class Service:
-    """Limits, images and models."""
+    """Limits, images and models; and the collection that can be searched, if there is one."""
 
     settings: Settings
     store: ImageStore
     engine: Engine
     decoder: Decoder
+    index: Index | None = None
 
 
-def build_service(settings: Settings, opener: Opener) -> Service:
+def build_service(settings: Settings, opener: Opener, index: Index | None = None) -> Service:
     """An empty store and an engine that loads models when they are first asked for."""
     store = ImageStore(settings.max_images, settings.memory)
     decoder = Decoder(store, settings.max_upload, settings.max_pixels, settings.patience)
-    return Service(settings, store, Engine(settings, store, opener), decoder)
+    return Service(settings, store, Engine(settings, store, opener), decoder, index)
 
 
 def _service(request: Request) -> Service:
@@ -77,7 +84,7 @@ ImageFile = Annotated[UploadFile, File(description="JPEG, PNG, WebP, GIF, BMP or
 @router.get("/health", tags=["server"])
 async def health(server: Server) -> schemas.Health:
     """Whether the server answers."""
-    return schemas.Health(status="ok", version=__version__, images=len(server.store))
+    return schemas.Health(status="ok", version=__version__, images=len(server.store), indexed=len(server.index or ()))
 
 
 @router.get("/models", tags=["server"])
@@ -146,6 +153,35 @@ def take_sample(server: Server, name: str, number: int) -> schemas.SampleImage:
     return schemas.SampleImage(**kept.model_dump(), points=points, point_names=picture.point_names)
 
 
+@router.post("/index/find", tags=["collection"], responses=_GONE)
+def find(server: Server, request: schemas.FindRequest) -> list[schemas.Found]:
+    """Where a point lies in all images of the collection, the most similar places first."""
+    index, image = _index(server), server.store.get(request.image)
+    with server.engine.turns.turn(ENCODE):
+        hits = index.find(image.pixels, request.point, top=request.top)
+    return [
+        schemas.Found(
+            number=index.images.index(hit.image),
+            name=clean_name(hit.image),
+            point=hit.point,
+            similarity=round(hit.similarity, 4),
+            confidence=round(hit.confidence, 6),
+        )
+        for hit in hits
+    ]
+
+
+@router.post("/index/{number}", tags=["collection"], status_code=201, responses=_GONE)
+def take_indexed(server: Server, number: int) -> schemas.ImageInfo:
+    """An image of the collection as an image of one's own."""
+    index = _index(server)
+    if not 0 <= number < len(index):
+        raise NotFound(f"the collection has {len(index)} images; there is no number {number}")
+    path = index.images[number]
+    content = read_bytes(Place.at(path))
+    return image_info(server.store.put(server.decoder.decode(io.BytesIO(content)), clean_name(path)))
+
+
 @router.post("/match", tags=["matching"], responses=_GONE)
 def match(server: Server, request: schemas.MatchRequest) -> schemas.MatchResponse:
     """Where points of the source lie in the target."""
@@ -197,6 +233,12 @@ def export(server: Server, form: schemas.ExportFormat, request: schemas.MatchReq
         return _attachment(to_json(to_coco(answer, *pair)), "application/json", "matches.coco.json")
     plain = {"names": [each.name for each in pair], **answer.model_dump(exclude={"matches": {"__all__": {"scores"}}})}
     return _attachment(to_json(plain), "application/json", "matches.json")
+
+
+def _index(server: Service) -> Index:
+    if server.index is None:
+        raise NotFound("this server has no collection to search; start it with --index")
+    return server.index
 
 
 def _pixels(server: Service, file: UploadFile) -> np.ndarray:

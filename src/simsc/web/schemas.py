@@ -150,12 +150,31 @@ class SampleImage(ImageInfo):
     point_names: list[str]
 
 
+class FindRequest(Request):
+    """A point of an image, to be found in all images of the server's collection."""
+
+    image: ImageId
+    point: Point
+    top: int = Field(12, ge=1, le=100, description="How many places are given, the best one of each image.")
+
+
+class Found(BaseModel):
+    """A place in the collection that looks like the point."""
+
+    number: int = Field(description="Of the image in the collection.")
+    name: str
+    point: Point
+    similarity: float = Field(description="Cosine of the features, in [-1, 1]; the highest comes first.")
+    confidence: float = Field(description="Probability of the best cell among those of its image.")
+
+
 class Health(BaseModel):
     """The server answers."""
 
     status: Literal["ok"]
     version: str
     images: int = Field(description="How many images are kept now.")
+    indexed: int = Field(description="How many images the collection has that can be searched; 0 without one.")
 
 
 class Problem(BaseModel):

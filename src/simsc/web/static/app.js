@@ -7,7 +7,7 @@ import { byId, element } from "./elements.js";
 import { watchHands } from "./hands.js";
 import { ofSample, swapImages, takeSample, takeUp } from "./images.js";
 import { alive, encodeBoth } from "./keeping.js";
-import { addTargets, clearTargets } from "./many.js";
+import { addTargets, clearTargets, findSelected } from "./many.js";
 import { forgetAll } from "./memory.js";
 import { announce, guarded } from "./messages.js";
 import { addAtCentre, chooseTemperature, clearPoints, matchPoints, past, putGrid, setPoints } from "./points.js";
@@ -21,10 +21,13 @@ async function start() {
   watchArrivals();
   watchSettings();
   watchButtons();
-  const [models, localizers, samples] = await Promise.all(["models", "localizers", "samples"].map((name) => getJson(`/api/${name}`)));
+  const wanted = ["models", "localizers", "samples", "health"];
+  const [models, localizers, samples, { indexed }] = await Promise.all(wanted.map((name) => getJson(`/api/${name}`)));
   offer("model", models.map(({ name, description, default: chosen }) => ({ value: name, title: description, chosen })));
   offer("localizer", [{ value: "", text: "the model's own" }, ...localizers.map((value) => ({ value }))]);
   byId("samples").replaceChildren(...samples.map(sampleButton));
+  byId("many-find").hidden = !indexed;
+  byId("many-find").textContent = `Find the point in ${indexed} images`;
   await takeUp();
   render();
   document.body.dataset.ready = "true";
@@ -59,6 +62,7 @@ function watchButtons() {
     past.note();
     setPoints(state.sample.points);
   });
+  byId("many-find").addEventListener("click", findSelected);
   byId("many-sample").addEventListener("click", addOthers);
   byId("many-clear").addEventListener("click", clearTargets);
   byId("afresh").addEventListener("click", async () => {

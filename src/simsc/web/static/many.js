@@ -31,6 +31,18 @@ export async function addTargets(origins, known = []) {
   if (!state.images.target && state.wall.length) await openTarget(state.wall[0].image);
 }
 
+/** Where is the selected point in all images that the server has indexed? Those that look most like it are the targets. */
+export async function findSelected() {
+  const point = state.points.find(({ key }) => key === state.selected);
+  if (!point) return announce("Select a point first.");
+  const found = [];
+  const asked = () => ({ image: state.images.source.id, point: [point.x, point.y] });
+  const ask = async () => found.push(...(await alive([state.images.source], () => postJson("/api/index/find", asked()))));
+  if (!(await guarded(ask))) return;
+  clearTargets();
+  await addTargets(found.map(({ number, similarity }) => ({ path: `/api/index/${number}`, similarity })));
+}
+
 export function clearTargets() {
   state.wall.splice(0).forEach(({ image }) => letGo(image));
   keepImages();
@@ -108,9 +120,9 @@ async function matchOne(item) {
   state.calibrated = answer.calibrated;
 }
 
-/** Draw the wall, the most doubtful first; those without an answer stay behind. */
+/** Draw the wall, the most doubtful first, or the most similar where that is known; those without an answer stay behind. */
 export function showWall() {
-  const rank = ({ matches }) => (matches ? doubt(matches.map((match) => match.confidence)) : -1);
+  const rank = ({ image, matches }) => image.origin.similarity ?? (matches ? doubt(matches.map((match) => match.confidence)) : -1);
   state.wall.sort((a, b) => rank(b) - rank(a));
   state.wall.forEach(drawItem);
   const shown = [...byId("wall").children];
@@ -134,7 +146,9 @@ function drawItem({ image, matches, card, problem }) {
   });
   const counts = card.querySelector(".counts");
   const known = matches && state.calibrated ? VERDICTS.filter((verdict) => countOf(matches, verdict)) : [];
-  counts.replaceChildren(...verdictCounts(matches ?? [], known), problem ?? "");
+  counts.replaceChildren(...verdictCounts(matches ?? [], known), similar(image), problem ?? "");
   frame.setAttribute("aria-pressed", String(image === state.images.target));
   frame.setAttribute("aria-label", `Open ${image.name} as the target. ${counts.textContent}`);
 }
+
+const similar = ({ origin: { similarity } }) => (similarity === undefined ? "" : `similarity ${similarity.toFixed(2)}`);
