@@ -18,7 +18,7 @@ export function drawHeatmap(canvas, probabilities) {
   for (let y = 0; y < height; y++) {
     for (let x = 0; x < width; x++) {
       const level = between(probabilities, (x + 0.5) / ENLARGED - 0.5, (y + 0.5) / ENLARGED - 0.5) / top;
-      pixels.data.set([...color(level), 80 + 175 * level], 4 * (y * width + x));
+      pixels.data.set([...color(level), 45 + 210 * level], 4 * (y * width + x));
     }
   }
   canvas.getContext("2d").putImageData(pixels, 0, 0);
