@@ -450,8 +450,8 @@ def _client() -> Any:
 def application() -> Any:
     """The web application with a network so small that a match takes no time."""
     global _UNSENDABLE
-    import httpx
     import torch
+    from starlette.testclient import httpx
 
     from simsc.matcher import Matcher
     from simsc.models.backbone import from_spec

@@ -103,6 +103,16 @@ def test_an_output_has_one_owner(tmp_path: Path, holder: subprocess.Popen[str]) 
     assert not (tmp_path / ".a.txt.in-use").exists()
 
 
+def test_a_lock_that_the_disk_has_no_room_for_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(handle: int, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(OSError, match="No space left"), Lock(tmp_path / "a.txt"):
+        pass
+    assert not list(tmp_path.iterdir())
+
+
 def test_what_a_killed_process_left_is_swept(
     tmp_path: Path, holder: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -151,3 +161,7 @@ def test_what_a_message_quotes_is_shortened() -> None:
     assert text.startswith("a.json: the name 'xxx")
     assert text.endswith("xxx' is not allowed")
     assert len(text) < 1300
+
+
+def test_a_message_is_one_line_whatever_it_quotes() -> None:
+    assert str(DataError("a.csv: got [[1 2]\n [3 4]]")) == "a.csv: got [[1 2]  [3 4]]"

@@ -13,11 +13,12 @@ _LONGEST = 1200  # characters of a message
 class SimscError(Exception):
     """Base of every error whose message is written for the user; the command line prints it without a trace.
 
-    A message may quote what a file holds, which may be long: its middle is left out then.
+    A message may quote what a file holds, which may be long or have lines: its middle is left out then, and it is one
+    line.
     """
 
     def __str__(self) -> str:
-        return _short(super().__str__(), _LONGEST)
+        return _short(" ".join(super().__str__().split("\n")), _LONGEST)
 
 
 class DataError(SimscError):

@@ -141,9 +141,13 @@ class Lock:
             if not _is_at(stream.fileno(), self.file):  # its owner removed it between our opening and locking it
                 stream.close()
                 continue
-            stream.truncate(0)
-            stream.write(f"{os.getpid()}\n")
-            stream.flush()
+            try:
+                stream.truncate(0)
+                os.write(stream.fileno(), f"{os.getpid()}\n".encode())  # unbuffered: on a full disk it fails here
+            except OSError:
+                self.file.unlink(missing_ok=True)
+                stream.close()
+                raise
             return stream
 
 

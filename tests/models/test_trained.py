@@ -284,6 +284,7 @@ def test_the_command_writes_a_mean_and_says_whose_origin_is_not_known(pair: list
     ("change", "words"),
     [
         ({"backbone": 5}, "the field 'backbone' must be a text, got '5'"),
+        ({"backbone": ""}, "the field 'backbone' must be a name"),
         ({"normalize": "yes"}, "the field 'normalize' must be true or false"),
         ({"image_size": 1e300}, "the field 'image_size' must be a whole number"),
         ({"image_size": 10**9}, "the field 'image_size' must be 1 to"),

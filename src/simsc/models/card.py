@@ -229,6 +229,8 @@ def _checked(description: dict[str, Any]) -> dict[str, Any]:
             not isinstance(value, allowed) or (isinstance(value, bool) and allowed in (int, _KINDS["float"]))
         ):
             raise DataError(f"the field '{name}' must be {_words(expected)}, got {str(value)[:60]!r}")
+    if description.get("backbone") == "":
+        raise DataError("the field 'backbone' must be a name, got ''")
     if isinstance(description.get("best"), dict):
         _check_best(description["best"])
     if not 0 < description.get("beta_eval", 1.0) < 1e6:
