@@ -194,6 +194,7 @@ def connect(address: str | None = None, **options: Any) -> tuple[Any, bool]:
         # Read when Ray is imported: without the first, Ray on Linux replaces 127.0.0.1 by an address others can reach.
         os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        os.environ.setdefault("RAY_worker_niceness", "0")  # usually 15: workers would starve where local ones do not
         local = {"include_dashboard": False, "_node_ip_address": "127.0.0.1", "object_store_memory": OBJECT_STORE}
         options = {**local, **options}
     ray = need("ray", "ray")
