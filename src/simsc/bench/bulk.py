@@ -265,10 +265,16 @@ def _photos(folder: Path, number: int, source: str | Path | None) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
+def _points(photo: Path, random: np.random.Generator) -> list[list[float]]:
+    with Image.open(photo) as image:
+        inside: list[list[float]] = (random.random((POINTS, 2)) * (np.array(image.size) - 1)).round(1).tolist()
+    return inside
+
+
 def _manifest(path: Path, photos: Sequence[str], length: int) -> Path:
     """Pairs drawn at random; an image has the same ten points in each."""
     random = np.random.default_rng(1)
-    points = {name: random.uniform(0, 150, (POINTS, 2)).round(1).tolist() for name in photos}
+    points = {name: _points(path.parent / "photos" / name, random) for name in photos}
     with path.open("w", encoding="utf-8") as stream:
         for source, target in random.integers(0, len(photos), (length, 2)):
             row = {"source": photos[source], "target": photos[target], "points": points[photos[source]]}
