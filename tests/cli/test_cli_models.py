@@ -41,6 +41,14 @@ def test_list_shows_all_and_filters(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "resnet" not in filtered
 
 
+def test_the_list_fits_a_terminal_of_80_columns_with_all_names_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    text = run(app, ["list"]).output
+    assert max(len(line) for line in text.splitlines()) <= 80
+    assert "…" not in text
+    assert all(name in text for name in (*list_backbones(), *packaged_models()))
+
+
 def test_list_without_a_match_says_so() -> None:
     result = run(app, ["list", "nothing*"])
     assert result.exit_code == 0

@@ -47,6 +47,22 @@ def test_pictures_and_files(result, tmp_path):
     assert result._repr_png_().startswith(b"\x89PNG")
 
 
+def test_show_opens_the_picture_that_draw_makes(result, monkeypatch):
+    shown = []
+    monkeypatch.setattr(Image.Image, "show", lambda picture, *_, **__: shown.append(picture))
+    result.show(height=100)
+    assert [picture.size for picture in shown] == [result.draw(height=100).size]
+
+
+def test_a_dictionary_of_plain_values_says_all_of_every_point(result):
+    values = json.loads(json.dumps(result.to_dict()))
+    assert values["source"] == {"width": result.source_size[1], "height": result.source_size[0]}
+    for number, match in enumerate(values["matches"]):
+        assert set(match) == {"name", "source", "target", "confidence", "cycle_error", "matched", "status"}
+        np.testing.assert_allclose(match["target"], result.points[number], atol=1e-3)
+        assert match["confidence"] == pytest.approx(result.confidence[number], abs=1e-6)
+
+
 def test_encoded_images_have_to_be_given_to_be_drawn(matcher, mosaic):
     encoded = matcher.encode(mosaic())
     result = matcher.match(encoded, mosaic(), POINTS)

@@ -171,7 +171,7 @@ def adapt(
     from simsc.cli.views import training_listener
     from simsc.training.adapt import adapt as run
 
-    with training_listener(out, True, False) as listener:
+    with training_listener(out, True, False, resumable=True) as listener:
         result = run(
             photos, out, start=start, epochs=epochs, seed=seed, device=device, resume=resume, listener=listener
         )

@@ -163,12 +163,12 @@ def _trained_table(packaged: dict[str, Path]) -> Any:
     from simsc.models.card import Card
 
     table = Table(box=None, pad_edge=False)
-    for title in ("packaged model", "backbone", "temperature", "head", "input", "trained on"):
+    for title in ("packaged model", "backbone", "input", "trained on"):  # fits 80 columns; `models info` tells the rest
         table.add_column(title, justify="right" if title == "input" else "left", no_wrap=True)
     for name, path in packaged.items():
         card = Card.read(path)
         side, data = card.image_size or "-", card.training.get("data", "-")
-        table.add_row(name, card.design.backbone, card.design.temperature, card.design.head, str(side), str(data))
+        table.add_row(name, card.design.backbone, str(side), str(data))
     table.add_row()
     return table
 
@@ -201,11 +201,11 @@ def _table(specs: list[BackboneSpec]) -> Any:
     from simsc.models.weights import find_weights
 
     table = Table(box=None, pad_edge=False)
-    for title in ("name", "alias", "channels", "stride", "input", "licence", "weights here"):
-        table.add_column(title, justify="right" if title in ("channels", "stride", "input") else "left", no_wrap=True)
+    for title in ("name", "alias", "stride", "licence", "here"):  # as above
+        table.add_column(title, justify="right" if title == "stride" else "left", no_wrap=True)
     for spec in specs:
-        numbers = (str(spec.channels), str(spec.stride), str(spec.input_size))
-        table.add_row(spec.name, ", ".join(spec.aliases), *numbers, spec.licence, "yes" if find_weights(spec) else "no")
+        here = "yes" if find_weights(spec) else "no"
+        table.add_row(spec.name, ", ".join(spec.aliases), str(spec.stride), spec.licence, here)
     return table
 
 

@@ -54,7 +54,7 @@ def train(
 
     config, notes = available_start(config)
     with distributed.process_group(device):
-        listener = training_listener(folder, distributed.is_main(), tensorboard)
+        listener = training_listener(folder, distributed.is_main(), tensorboard, resumable=True)
         trainer = Trainer(config, folder, root=root, device=device, resume=resume, listener=listener, notes=notes)
         if distributed.is_main():
             for note in trainer.notes:

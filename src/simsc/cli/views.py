@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -47,9 +48,18 @@ def status_text(status: str) -> Text:
     return Text(f"{sign} {status}", style=style)
 
 
+class Bars(Progress):
+    """Progress bars, each from the moment that its length is known: an error before that leaves none behind."""
+
+    def get_renderables(self) -> Iterator[RenderableType]:
+        """What is on the screen."""
+        if begun := [task for task in self.tasks if task.total is not None]:
+            yield self.make_tasks_table(begun)
+
+
 def progress_bar(console: Console | None = None) -> Progress:
     """The project's progress bar, on standard error."""
-    return Progress(
+    return Bars(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
@@ -61,7 +71,16 @@ def progress_bar(console: Console | None = None) -> Progress:
 
 
 class ListenerContext(Listeners):
-    """Listeners that are opened and closed together."""
+    """Listeners that are opened and closed together; an interrupted training says how to go on.
+
+    Args:
+        members: the listeners.
+        resumed: what continues the training, as a sentence; empty to say nothing.
+    """
+
+    def __init__(self, members: Sequence[Listener], resumed: str = "") -> None:
+        super().__init__(members)
+        self.resumed = resumed
 
     def __enter__(self) -> ListenerContext:
         for member in self.members:
@@ -75,6 +94,8 @@ class ListenerContext(Listeners):
         for member in self.members:
             if hasattr(member, "__exit__"):
                 member.__exit__(kind, error, trace)
+        if self.resumed and kind is not None and issubclass(kind, KeyboardInterrupt):
+            print(self.resumed, file=sys.stderr)
 
 
 class TerminalView(Listener):
@@ -157,14 +178,19 @@ class TensorBoardView(Listener):
             self.writer.add_scalar(f"val/pck@{alpha}", value, record["step"])
 
 
-def training_listener(folder: Path, main: bool, tensorboard: bool) -> ListenerContext:
-    """What the main process shows and writes while training; the others are silent."""
+def training_listener(folder: Path, main: bool, tensorboard: bool, *, resumable: bool = False) -> ListenerContext:
+    """What the main process shows and writes while training; the others are silent.
+
+    Where the command is ``resumable``, by an option of its own, an interrupted one says so.
+    """
     members: list[Listener] = []
     if main:
         members.append(TerminalView() if sys.stderr.isatty() else LineView())
     if main and tensorboard:
         members.append(TensorBoardView(folder))
-    return ListenerContext(members)
+    sentence = f"{folder} is not finished: the same command with --resume goes on where it stopped"
+    resumed = sentence if main and resumable else ""
+    return ListenerContext(members, resumed)
 
 
 class LineView(Listener):
