@@ -84,8 +84,29 @@ def test_labelme_files_can_be_read_back(matcher, scene):
 def test_coco_files_can_be_read_back(matcher, scene):
     run(matcher, scene)
     (thing,) = read_instances(scene / "out", "b.png", (256, 256))
-    np.testing.assert_allclose(thing.keypoints["nose"], np.array(KEYPOINTS["nose"]) + SHIFT, atol=0.1)
+    assert (thing.keypoints, thing.doubtful) == ({}, ("nose", "ear"))  # a model without a calibration is never sure
     assert thing.mask.shape == (256, 256)
+    reviewed = json.loads((scene / "out").read_text())
+    for annotation in reviewed["annotations"]:
+        annotation["keypoints"][2::3] = [2, 2]
+    (scene / "out").write_text(json.dumps(reviewed))
+    (thing,) = read_instances(scene / "out", "b.png", (256, 256))
+    np.testing.assert_allclose(thing.keypoints["nose"], np.array(KEYPOINTS["nose"]) + SHIFT, atol=0.1)
+
+
+def test_a_second_transfer_finds_the_doubtful_anew_and_keeps_what_a_person_has_settled(matcher, scene):
+    (scene / "photos" / "bad.jpg").unlink()
+    transfer(matcher, scene / "source.png", None, [scene / "source.png", scene / "photos"], scene / "labels.json")
+    labels = json.loads((scene / "labels.json").read_text())
+    first, second, _ = labels["annotations"]
+    assert first["keypoints"][2::3] == [2, 2]
+    second["keypoints"][:6] = [7.0, 8.0, 2, 1.0, 1.0, 1]  # the nose was placed by hand, the ear is a bad guess
+    (scene / "labels.json").write_text(json.dumps(labels))
+    outcome = transfer(matcher, scene / "labels.json", None, [scene / "photos"], scene / "again.json")
+    (moved,) = outcome.images[0].found
+    assert moved.instance.keypoints["nose"] == (7.0, 8.0)
+    assert moved.keypoint_status == {"nose": "sure", "ear": "unsure"}
+    np.testing.assert_allclose(moved.instance.keypoints["ear"], np.array(KEYPOINTS["ear"]) + SHIFT, atol=0.1)
 
 
 def test_an_interrupted_transfer_goes_on_where_it_stopped(matcher, scene):

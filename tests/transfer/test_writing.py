@@ -69,7 +69,8 @@ def test_categories_and_labels_survive_a_round_trip_through_coco(write, images):
     (path,) = write("coco", "labels.json")
     assert read_categories(path) == CATEGORIES
     cat, dog = read_instances(path, "a.png", (HEIGHT, WIDTH))
-    assert cat.keypoints == images[0].found[0].instance.keypoints
+    assert cat.keypoints == {"nose": images[0].found[0].instance.keypoints["nose"]}
+    assert cat.doubtful == ("tail",)
     np.testing.assert_array_equal(cat.mask, images[0].found[0].instance.mask)
     assert dog.box is None
 

@@ -66,12 +66,14 @@ class Instance:
         keypoints: ``(x, y)`` by name.
         box: ``x0, y0, x1, y1``: edges of the area, so the whole image is ``0, 0, W, H``.
         mask: ``(H, W)`` bool.
+        doubtful: names of key-points that a transfer was unsure of and nobody has looked at; ``keypoints`` lacks them.
     """
 
     category: str = "object"
     keypoints: dict[str, tuple[float, float]] = field(default_factory=dict)
     box: tuple[float, float, float, float] | None = None
     mask: np.ndarray | None = None
+    doubtful: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

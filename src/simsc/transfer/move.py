@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from simsc.coordinates import Size
@@ -103,6 +103,30 @@ class Mover:
             None if instance.box is None and instance.mask is None else move_area(flow, instance.box, instance.mask)
             for instance in source.instances
         ]
+
+
+def completed(own: Sequence[Instance], found: Sequence[Moved]) -> list[Moved]:
+    """The labels of an image, and in the place of the doubtful ones what was found now."""
+    fresh = dict(zip(_slots([moved.instance for moved in found]), found, strict=True))
+    return [_completed(instance, fresh.get(slot)) for slot, instance in zip(_slots(own), own, strict=True)]
+
+
+def _completed(own: Instance, found: Moved | None) -> Moved:
+    settled = Moved.certain(own)
+    if found is None:
+        return settled
+    names = [name for name in own.doubtful if name in found.keypoint_status]
+    places = {name: found.instance.keypoints[name] for name in names if name in found.instance.keypoints}
+    return replace(
+        settled,
+        instance=replace(own, keypoints={**own.keypoints, **places}, doubtful=()),
+        keypoint_confidence={
+            **settled.keypoint_confidence,
+            **{name: found.keypoint_confidence[name] for name in names},
+        },
+        keypoint_status={**settled.keypoint_status, **{name: found.keypoint_status[name] for name in names}},
+        mirrored=tuple(name for name in found.mirrored if name in names),
+    )
 
 
 def _slots(instances: Sequence[Instance]) -> list[Slot]:

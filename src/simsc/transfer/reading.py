@@ -145,7 +145,8 @@ def read_instances(path: str | Path, image: str | Path, size: Size) -> list[Inst
 
     Forms, told apart by their keys:
 
-    - COCO (``annotations``): those of the image whose ``file_name`` ends in the image's name;
+    - COCO (``annotations``): those of the image whose ``file_name`` ends in the image's name; key-points that a
+      transfer was unsure of, and nobody has looked at since, are no labels but ``doubtful``;
     - labelme (``shapes``): points, rectangles, polygons and masks; shapes of one ``group_id`` are one thing;
     - plain: ``{"category": "cat", "keypoints": {"nose": [x, y]}, "box": [x0, y0, x1, y1], "mask": "mask.png"}``,
       or a list of these under ``instances``.
@@ -215,10 +216,15 @@ def _from_coco(value: dict[str, Any], image: str, size: Size) -> list[Instance]:
 def _from_coco_annotation(item: dict[str, Any], category: dict[str, Any], size: Size) -> Instance:
     triples = np.array(item.get("keypoints", []), dtype=float).reshape(-1, 3)
     names = category.get("keypoints") or [f"point {i + 1}" for i in range(len(triples))]
+    doubtful = [
+        name for name, seen in zip(names, triples[:, 2], strict=True) if "keypoint_scores" in item and seen == 1
+    ]
+    places = {name: (float(x), float(y)) for name, (x, y, seen) in zip(names, triples, strict=True) if seen}
     x, y, width, height = item.get("bbox") or (0, 0, 0, 0)
     return Instance(
         category=category["name"],
-        keypoints={name: (float(px), float(py)) for name, (px, py, seen) in zip(names, triples, strict=True) if seen},
+        keypoints={name: place for name, place in places.items() if name not in doubtful},
+        doubtful=tuple(doubtful),
         box=(x, y, x + width, y + height) if width > 0 and height > 0 else None,
         mask=_coco_mask(item.get("segmentation"), size),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +20,7 @@ from simsc.matcher import Matcher
 from simsc.matching.mirror import Mirror
 from simsc.reading import numbers, parse_json, read_text, typed_field
 from simsc.transfer.instances import Labelled, Moved, merge_categories
-from simsc.transfer.move import Labels, Mover
+from simsc.transfer.move import Labels, Mover, completed
 from simsc.transfer.reading import Source, find_sources, images_in, read_source
 from simsc.transfer.writing import FORMATS
 
@@ -165,7 +165,7 @@ def transfer(
     """Propagate key-points, boxes and masks from labelled images to many others.
 
     Of several sources, for each target and key-point the one of the highest confidence wins. A target that is itself
-    labelled keeps its labels.
+    labelled keeps its labels; what an earlier transfer was unsure of, and nobody has looked at, is found anew.
 
     Args:
         matcher: finds the points.
@@ -197,9 +197,10 @@ def transfer(
             resumed = len(journal.done.keys() & set(map(str, images)))
             known = {each.image.resolve(): each for each in sources}
             for path in images:
-                if str(path) not in journal.done and (own := known.get(path.resolve())) is not None:
+                own = known.get(path.resolve())
+                if str(path) not in journal.done and own is not None and not any(t.doubtful for t in own.instances):
                     journal.add(Labelled(str(path), own.size, [Moved.certain(thing) for thing in own.instances]))
-            failed = _run(mover, images, journal, batch_size, progress)
+            failed = _run(mover, images, journal, batch_size, progress, known)
         results = [journal.done[str(path)] for path in images if str(path) in journal.done]
         written = write(merge_categories(each.categories for each in sources), results, Path(out))
         if not failed:
@@ -223,7 +224,12 @@ def find_images(targets: Iterable[str | Path]) -> list[Path]:
 
 
 def _run(
-    mover: Mover, images: Sequence[Path], journal: Journal, batch_size: int, progress: Progress | None
+    mover: Mover,
+    images: Sequence[Path],
+    journal: Journal,
+    batch_size: int,
+    progress: Progress | None,
+    known: Mapping[Path, Source],
 ) -> dict[str, str]:
     """Move the labels to all images that the journal lacks; returns the reasons of failures."""
     failed: dict[str, str] = {}
@@ -231,7 +237,7 @@ def _run(
     finished = len(images) - len(open_images)
     for start in range(0, len(open_images), batch_size):
         batch = open_images[start : start + batch_size]
-        for item in _label(mover, batch, failed):
+        for item in _label(mover, batch, failed, known):
             journal.add(item)
         finished += len(batch)
         if progress:
@@ -239,7 +245,9 @@ def _run(
     return failed
 
 
-def _label(mover: Mover, batch: Sequence[Path], failed: dict[str, str]) -> Iterator[Labelled]:
+def _label(
+    mover: Mover, batch: Sequence[Path], failed: dict[str, str], known: Mapping[Path, Source]
+) -> Iterator[Labelled]:
     loaded: dict[Path, np.ndarray] = {}
     for path in batch:
         try:
@@ -247,4 +255,5 @@ def _label(mover: Mover, batch: Sequence[Path], failed: dict[str, str]) -> Itera
         except (SimscError, OSError, MemoryError) as error:
             failed[str(path)] = str(error)
     for path, encoded in zip(loaded, mover.matcher.encode_many(list(loaded.values())), strict=True):
-        yield Labelled(str(path), encoded.size, mover.move(encoded))
+        own, found = known.get(path.resolve()), mover.move(encoded)
+        yield Labelled(str(path), encoded.size, found if own is None else completed(own.instances, found))
