@@ -9,6 +9,7 @@ import shlex
 import shutil
 import subprocess
 from dataclasses import fields
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -91,9 +92,15 @@ def words(line: str) -> list[str]:
     return shlex.split(line, comments=True)[1:]
 
 
+@cache
+def program() -> Any:
+    """The parser of the command line; building it takes a while."""
+    return get_command(app)
+
+
 def check(arguments: list[str], complete: bool) -> Any:
     """Parse a command without running it; what is misspelt raises, and so does what is missing from a complete one."""
-    command, name = get_command(app), "simsc"
+    command, name = program(), "simsc"
     while hasattr(command, "commands") and arguments and arguments[0] not in ("--help", "--version"):
         assert arguments[0] in command.commands, f"there is no command {name} {arguments[0]}"
         name, command, arguments = f"{name} {arguments[0]}", command.commands[arguments[0]], arguments[1:]

@@ -37,6 +37,7 @@ def push(*arguments):
     return result.output.strip() if result.exit_code == 0 else f"{type(result.exception).__name__}: {result.exception}"
 first = push(model, "somebody/birds", "--private")
 opened = Trained.open("hf:somebody/birds")
+fetched = CliRunner().invoke(app, ["models", "fetch", "hf:somebody/birds"]).output.strip()
 second = push("simsc-resnet50", "somebody/birds")
 again = Trained.open("hf:somebody/birds@" + second.rpartition("@")[2])
 begun = Trained.begin({"backbone": "resnet50", "start": "hf:somebody/birds@" + first.rpartition("@")[2]})
@@ -49,7 +50,7 @@ except WeightsError as error:
 print(json.dumps({
     "first": first, "opened": opened.name, "seed": opened.card.training["seed"], "second": second, "again": again.name,
     "protocol": again.card.protocol, "start": begun.card.training["start"], "backbone": backbone, "refused": refused,
-    "missing": missing,
+    "missing": missing, "fetched": fetched,
 }))
 """
 
@@ -193,6 +194,7 @@ def test_what_is_pushed_is_loaded_with_its_commit(tmp_path: Path, hub: Hub) -> N
     assert said["seed"] == 3
     assert said["second"] == said["again"] == f"hf:somebody/birds@{hub.commit_id(1)}"
     assert said["backbone"] is None
+    assert said["fetched"] == "hf:somebody/birds is in the cache of the hub"
     assert said["refused"].startswith(f"WeightsError: cannot publish {model} as locked/birds (")
     assert said["missing"].startswith("cannot load hf:nobody/nothing (")
     first, second = hub.repositories["somebody/birds"]

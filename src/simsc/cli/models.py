@@ -77,9 +77,12 @@ def info(name: AnyName, heads: Heads = False, as_json: AsJson = False) -> None:
 def fetch(name: Name) -> None:
     """Download the weights of a backbone, or continue a download that was interrupted."""
     if name.startswith(HUB_PREFIX):
-        from simsc.models.backbone import build_backbone
+        from simsc.models.card import find_model
 
-        build_backbone(name)
+        if find_model(name) is None:
+            from simsc.models.backbone import build_backbone
+
+            build_backbone(name)
         typer.echo(f"{name} is in the cache of the hub")
         return
     from simsc.models.weights import fetch_weights
