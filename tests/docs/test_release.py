@@ -29,6 +29,7 @@ def wheel(dist):
 
 def test_a_wheel_of_package_and_models_is_fine(dist, wheel):
     assert dist.faults("wheel", wheel) == []
+    assert dist.faults("wheel", [*wheel, "tests/regressions/one/a.jpg"]) == []
 
 
 @pytest.mark.parametrize(
