@@ -32,8 +32,8 @@ ROLES = ("donkey", "zebra", "horse")
 SCENES = 8
 """Rendered scenes of each category that stand in for photographs where there are none."""
 MODEL = DEFAULT
-STEPS = 80
-"""Of the adaptation: half of what `simsc adapt` takes, for a demonstration should not bore."""
+STEPS = 40
+"""Of the adaptation: a quarter of what ``simsc adapt`` takes, for a demonstration should not bore."""
 RIGHT = 0.1
 """A match is right within this part of the larger side of the thing's box."""
 Say = Callable[[str], None]
@@ -182,8 +182,9 @@ def _matches(matcher: Matcher, source: Annotated, targets: Sequence[Annotated]) 
         f"Points of one ({_name(source)}) found in others. Blue discs are right: within a tenth of the thing's larger "
         "side of where a person placed them. A vermillion cross is not, and a thin line leads from it to the truth."
     )
-    pairs = {f"{_name(source)} to {_name(target)}": pair_of(source, target) for target in targets}
-    pictures = [(title, _draw(pair, _found(matcher, pair))) for title, pair in pairs.items()]
+    pairs = [pair_of(source, target) for target in targets]
+    drawn = [_draw(pair, found) for pair, found in zip(pairs, _found(matcher, pairs), strict=True)]
+    pictures = [(f"{_name(source)} to {_name(target)}", each) for target, each in zip(targets, drawn, strict=True)]
     return Section("The same points in another picture", text, pictures=pictures)
 
 
@@ -268,19 +269,24 @@ def _comparison(adapted: Adapted, kind: str) -> Section:
 
 def _before_and_after(before: Matcher, after: Matcher, pairs: Sequence[Pair]) -> Section:
     """For each target, the pair whose gain is in the middle: neither the best nor the worst is chosen."""
+    results = list(zip(pairs, _found(before, pairs), _found(after, pairs), strict=True))
+    results.sort(key=lambda each: float(_correct(each[0], each[2]).mean() - _correct(each[0], each[1]).mean()))
     pictures: list[tuple[str, Image.Image]] = []
     for key in dict.fromkeys(pair.target.key for pair in pairs):
-        members = [pair for pair in pairs if pair.target.key == key]
-        found = [(pair, _found(before, pair), _found(after, pair)) for pair in members]
-        found.sort(key=lambda each: float(_correct(each[0], each[2]).mean() - _correct(each[0], each[1]).mean()))
-        pair, first, second = found[len(found) // 2]
+        members = [each for each in results if each[0].target.key == key]
+        pair, first, second = members[len(members) // 2]
         pictures += [("before", _draw(pair, first)), ("after", _draw(pair, second))]
     text = "Each held-out picture with the partner whose gain is in the middle of all its partners'."
     return Section("Before and after", text, pictures=pictures)
 
 
-def _found(matcher: Matcher, pair: Pair) -> np.ndarray:
-    return matcher.match(pair.source.load(), pair.target.load(), pair.source_points).points
+def _found(matcher: Matcher, pairs: Sequence[Pair]) -> list[np.ndarray]:
+    """Where the points of each pair are found; an image is encoded once."""
+    images = {ref.key: ref for pair in pairs for ref in (pair.source, pair.target)}
+    encoded = dict(zip(images, matcher.encode_many([ref.load() for ref in images.values()]), strict=True))
+    return [
+        matcher.match(encoded[pair.source.key], encoded[pair.target.key], pair.source_points).points for pair in pairs
+    ]
 
 
 def _correct(pair: Pair, found: np.ndarray) -> np.ndarray:
