@@ -13,18 +13,25 @@ export async function fetchImage(origin) {
 
 /** Run a request about images; those that the server has let go of are brought back, and it is tried again. */
 export async function alive(images, task) {
-  for (let left = images.length; ; left--) {
+  for (let left = 2 * images.length; ; left--) {
     try {
       return await task();
     } catch (problem) {
-      const gone = images.find((image) => problem.code === "image-gone" && problem.message.includes(image.id));
-      if (!gone || !left) throw problem;
-      await bringBack(gone);
+      if (problem.code !== "image-gone" || !left) throw problem;
+      const gone = images.find((image) => problem.message.includes(image.id));
+      if (gone) await bringBack(gone); // else it has come back meanwhile, under another name
     }
   }
 }
 
-export async function bringBack(image) {
+const returning = new Map();
+
+export function bringBack(image) {
+  if (!returning.has(image)) returning.set(image, comeBack(image).finally(() => returning.delete(image)));
+  return returning.get(image);
+}
+
+async function comeBack(image) {
   Object.assign(image, await fetchImage(image.origin));
   keepImages();
 }
