@@ -20,7 +20,8 @@ EXAMPLES = int(os.environ.get("SIMSC_FUZZ_EXAMPLES", "8"))
 OPERATIONS = [
     *("GET /api/health", "GET /api/models", "POST /api/images", "GET /api/images/{image_id}"),
     *("DELETE /api/images/{image_id}", "POST /api/images/{image_id}/encode", "GET /api/samples"),
-    *("GET /api/samples/{name}/{side}", "POST /api/samples/{name}", "POST /api/match", "POST /api/match-images"),
+    *("GET /api/samples/{name}/{number}", "POST /api/samples/{name}/{number}", "GET /api/localizers"),
+    *("POST /api/index/find", "POST /api/index/{number}", "POST /api/match", "POST /api/match-images"),
     *("POST /api/warp", "POST /api/export/{form}"),
 ]
 
