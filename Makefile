@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test test-ray browser lint types tests bench docs dist experiments mutants fuzz chaos soak trace clean
+.PHONY: help demo test test-ray browser lint types tests bench docs dist experiments mutants fuzz chaos soak lock audit trace clean
 
 help:
 	@echo "make demo          match, adapt and report; A=one.jpg B=two.jpg matches your own images too"
@@ -16,6 +16,7 @@ help:
 	@echo "make docs          the documentation site, in site/"
 	@echo "make dist          wheel and source distribution in dist/, checked, and tried in an empty environment"
 	@echo "make fuzz          20,000 damaged files and requests; make chaos: kills and full disks; make soak: 50 clients"
+	@echo "make lock          requirements.lock: every package with its SHA-256; make audit: known holes in them"
 	@echo "make mutants       wrong changes that the tests must notice, one by one"
 
 $(STAMP): pyproject.toml constraints.txt
@@ -57,12 +58,21 @@ bench: $(STAMP)
 # Damaged files and requests, each in a process of its own with limits; kills, full disks, shared outputs; many clients.
 fuzz: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz.py
+	OMP_NUM_THREADS=1 SIMSC_FUZZ_EXAMPLES=300 $(BIN)/python -m pytest tests/web/test_schema.py
 
 chaos: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python tests/chaos.py
 
 soak: $(STAMP)
 	$(BIN)/python tests/soak.py
+
+# Every package with the SHA-256 of its file; whether one of them has a known hole (needs a network).
+lock: $(STAMP)
+	$(BIN)/python tests/lock.py
+
+audit: $(STAMP)
+	$(BIN)/python -m pip install --quiet pip-audit
+	$(BIN)/pip-audit --disable-pip --require-hashes -r requirements.lock
 
 mutants: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python tests/mutants.py

@@ -62,7 +62,9 @@ def test_points_as_structs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ("nonsense", "not JSON"),
+        ("nonsense", "not valid JSON"),
+        ('{"source": "a", "target": "b", "id": "\\ud800"}', "half a character"),
+        ('{"source": "a", "target": "b", "points": "1,2;nan,4"}', "must be finite"),
         ("[1]", "not a JSON object"),
         ('{"source": "a.png"}', "no target"),
         ('{"source": "a", "target": "b", "points": [[1, 2, 3]]}', "points"),

@@ -20,6 +20,7 @@ import numpy as np
 from simsc.bulk.places import Place, need
 from simsc.errors import ConfigError, DataError
 from simsc.matcher.queries import parse_points
+from simsc.reading import parse_json
 
 COLUMNS = {
     "source": "image that the points lie in: a path, or an address such as s3://bucket/image.jpg",
@@ -212,9 +213,9 @@ def _read_csv(reader: csv.DictReader[str]) -> Iterator[dict[str, Any]]:
 
 def _read_line(line: str) -> dict[str, Any]:
     try:
-        value = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        return {"error": f"not JSON ({error})"}
+        value = parse_json(line, "the line")
+    except DataError as error:
+        return {"error": str(error)}
     if not isinstance(value, dict):
         return {"error": "not a JSON object"}
     return {name: _as_text(value[name]) for name in COLUMNS if value.get(name) is not None}
@@ -270,10 +271,7 @@ def _points(value: Any) -> np.ndarray | None:
             return None
         if not text.startswith("["):
             return parse_points(text, "points")
-        try:
-            value = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise DataError(f"points: not JSON ({error})") from None
+        value = parse_json(text, "points")
     if value is None:
         return None
     if len(value) and isinstance(value[0], dict):
@@ -288,7 +286,9 @@ def _points(value: Any) -> np.ndarray | None:
 
 def _names(value: Any, points: np.ndarray | None) -> list[str] | None:
     if isinstance(value, str):
-        value = json.loads(value) if value.strip().startswith("[") else value.split(";") if value.strip() else None
+        value = (
+            parse_json(value, "names") if value.strip().startswith("[") else value.split(";") if value.strip() else None
+        )
     if value is None:
         return None
     names = [str(name) for name in value]

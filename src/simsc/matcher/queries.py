@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -96,4 +97,6 @@ def _parse_point(text: str, where: str) -> list[float]:
         x, y = (float(number) for number in re.split(r"[,\s]+", text))
     except ValueError:
         raise DataError(f"{where}: '{text[:60]}' is not of the form x,y") from None
+    if not (math.isfinite(x) and math.isfinite(y)):
+        raise DataError(f"{where}: '{text[:60]}' is not a place: both numbers must be finite")
     return [x, y]
