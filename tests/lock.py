@@ -17,8 +17,9 @@ from pathlib import Path
 
 LOCK = Path(__file__).parents[1] / "requirements.lock"
 LEFT_OUT = {"simsc", "pip", "setuptools"}
+WHERE = f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"
 HEAD = f"""\
-# Made by `make lock`: what the tests ran with on {platform.system()} {platform.machine()}, Python {platform.python_version()}.
+# Made by `make lock`: what the tests ran with on {WHERE}.
 # torch is its build for processors only. Everything is checked:
 #   pip install --require-hashes --no-deps -r requirements.lock
 """
