@@ -415,7 +415,7 @@ def full_disk(place: Path) -> str:
             return "left out: needs the right to mount"
         commands = writing_commands(given, disk)
         del commands["review"]  # writes beside its labels, one correction at a time: see the tests of the page
-        (disk / "filler").write_bytes(bytes(shutil.disk_usage(disk).free - 8192))  # room for a lock
+        (disk / "filler").write_bytes(bytes(shutil.disk_usage(disk).free - 4096))  # room for a lock
         for name, (command, _, hook) in commands.items():
             said = run(*command, code=2, hook=hook)
             assert "no space left" in said, f"{name}: {said}"

@@ -144,6 +144,14 @@ def test_a_part_that_nothing_vouches_for_is_fetched_again(server: Server, tmp_pa
     assert server.requested == [None, None]
 
 
+@pytest.mark.parametrize("tag", [b"\xff\xfe", b'"one"\r\nX-Other: 1', b"x" * 5000])
+def test_a_damaged_tag_counts_as_none(server: Server, tmp_path: Path, tag: bytes) -> None:
+    (tmp_path / "a.part").write_bytes(CONTENT[:10])
+    (tmp_path / "a.part.tag").write_bytes(tag)
+    assert download(server.url, tmp_path / "a", progress=False).read_bytes() == CONTENT
+    assert server.requested == [None]
+
+
 def test_server_without_ranges_starts_over(server: Server, tmp_path: Path) -> None:
     server.ranges = False
     (tmp_path / "a.part").write_bytes(b"x" * 1000)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from simsc.errors import ConfigError, DataError, explain
-from simsc.files import Lock, atomic_path, outputs, write_text
+from simsc.files import Lock, atomic_path, outputs, sweep, temporary_folder, write_text
 
 
 def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
@@ -126,6 +126,39 @@ def test_what_a_killed_process_left_is_swept(
     write_text(tmp_path / "b.txt", "b")
     assert not left.exists()
     assert {path.name for path in tmp_path.iterdir()} == {"b.txt", ".hidden.json", ".a.txt.in-use"}
+
+
+def test_folders_of_killed_processes_are_swept_and_those_in_use_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = tmp_path / ".folder.0123456789ab"
+    (left / "inside").mkdir(parents=True)
+    with temporary_folder(tmp_path) as used:
+        assert not left.exists()
+        monkeypatch.setattr("simsc.files._swept", set())
+        sweep(tmp_path)
+        assert used.is_dir()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_that_was_swept_before_it_was_locked_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process may look into the folder in the moment between the making of a file and its lock."""
+    from simsc import files
+
+    lock, made = files._try_lock, []
+
+    def late(handle: int) -> bool:
+        made.append(next(tmp_path.iterdir()))
+        if len(made) == 1:
+            made[0].unlink()
+        return lock(handle)
+
+    monkeypatch.setattr(files, "_try_lock", late)
+    write_text(tmp_path / "a.txt", "text")
+    assert len(set(made)) == 2
+    assert (tmp_path / "a.txt").read_text() == "text"
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from simsc.bulk import SCHEMA, Resources, Settings, bulk
 from simsc.bulk.job import Outcome
 from simsc.bulk.worker import Worker
 from simsc.cli import app
-from simsc.errors import ConfigError, SimscError
+from simsc.errors import ConfigError, DataError, SimscError
 from simsc.matcher import load
 from simsc.models import QUICK
 
@@ -226,6 +226,19 @@ def test_another_job_in_the_folder_is_refused(manifest: Path, tmp_path: Path, ti
         bulk(manifest, tmp_path / "out", settings=tiny, shard_rows=3, resources=ALONE)
     manifest.write_text(manifest.read_text().replace("0.png", "1.png"))
     with pytest.raises(ConfigError, match="another manifest"):
+        bulk(manifest, tmp_path / "out", settings=tiny, resources=ALONE)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"plan": None}, {"plan": {}}, {"plan": {"kind": "tiles", "lists": 1, "shard_rows": 4}}, {"asked": [1]},
+     {"plan": {"kind": "parquet", "files": ["a"], "counts": ["b"], "shard_rows": 4}}],
+)  # fmt: skip
+def test_a_damaged_description_is_refused(manifest: Path, tmp_path: Path, tiny: Settings, change: Any) -> None:
+    good = {"asked": {}, "plan": {"kind": "tiles", "lists": "_images.json", "shard_rows": 4}}
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "_job.json").write_text(json.dumps({**good, **change}))
+    with pytest.raises(DataError, match=r"_job\.json: the field"):
         bulk(manifest, tmp_path / "out", settings=tiny, resources=ALONE)
 
 

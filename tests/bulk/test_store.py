@@ -50,7 +50,7 @@ def test_flipped_encodings_come_back(color_model: SimSC, photos: Path, tmp_path:
     assert not torch.equal(stored.features.maps, stored.flipped.maps)
 
 
-@pytest.mark.parametrize("damage", ["cut", "bit", "empty", "header"])
+@pytest.mark.parametrize("damage", ["cut", "bit", "empty", "header", "size"])
 def test_a_damaged_file_is_made_again(matcher: Matcher, photos: Path, tmp_path: Path, damage: str) -> None:
     good = encodings(matcher, photos, tmp_path).get("0.png")
     (file,) = tmp_path.rglob("*.safetensors")
@@ -59,6 +59,9 @@ def test_a_damaged_file_is_made_again(matcher: Matcher, photos: Path, tmp_path: 
         data[-100] ^= 1
     elif damage == "header":
         data[:8] = b"\xff" * 8
+    elif damage == "size":  # of the image, which points are scaled by
+        assert data.count(b"[128, 96]") == 1
+        data = data.replace(b"[128, 96]", b"[128, 95]")
     file.write_bytes(b"" if damage == "empty" else bytes(data[:-50] if damage == "cut" else data))
     again = encodings(matcher, photos, tmp_path)
     assert same(again.get("0.png"), good)
@@ -122,8 +125,8 @@ def test_workers_meet_what_others_have_done(matcher: Matcher, photos: Path, tmp_
 def test_bad_images_are_told_and_stop_nothing(matcher: Matcher, photos: Path, tmp_path: Path) -> None:
     (tmp_path / "text.png").write_text("no image")
     images = encodings(matcher, photos, tmp_path / "store")
-    failed = images.prepare(["absent.png", str(tmp_path / "text.png"), "0.png"])
-    assert set(failed) == {"absent.png", str(tmp_path / "text.png")}
+    failed = images.prepare(["absent.png", str(tmp_path / "text.png"), "/dev/zero", "0.png"])
+    assert set(failed) == {"absent.png", str(tmp_path / "text.png"), "/dev/zero"}
     assert images.counts.encoded == 1
     with pytest.raises(DataError, match="no such"):
         images.get("absent.png")

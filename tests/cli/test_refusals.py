@@ -8,9 +8,12 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from simsc.errors import ConfigError
 
 PREDICTION = {
     "pair": "a", "category": "cat", "source": "a", "target": "b", "source_points": [[1, 2]], "target_points": [[3, 4]],
@@ -148,3 +151,60 @@ def test_sigterm_ends_cleanly_from_the_first_moment(tmp_path: Path) -> None:
     rest = process.stderr.read()
     assert process.wait(max(deadline - time.monotonic(), 1)) == 128 + signal.SIGTERM
     assert "Traceback" not in rest
+
+
+HOLD = """
+import sys, time
+from contextlib import ExitStack
+from pathlib import Path
+from simsc.files import Lock
+with ExitStack() as stack:
+    for name in sys.argv[1:]:
+        stack.enter_context(Lock(name, folder=not Path(name).suffix))
+    print("held", flush=True)
+    time.sleep(600)
+"""
+OUTPUTS = {
+    "match": ["match", "a.png", "a.png", "--grid", "2", "--out", "held.json"],
+    "match --picture": ["match", "a.png", "a.png", "--grid", "2", "--picture", "held.png"],
+    "warp": ["warp", "a.png", "a.png", "--out", "held.png"],
+    "evaluate": ["evaluate", "--data", "scenes", "--limit", "1", "--predictions", "held.json"],
+    "score": ["score", "p.jsonl", "--out", "held.json"],
+    "calibrate": ["calibrate", "--data", "scenes", "--report", "held.json"],
+    "export": ["export", "--out", "held.onnx"],
+    "models average": ["models", "average", "simsc-resnet50", "--out", "held.safetensors"],
+    "bulk": ["bulk", ".", "--out", "held"],
+    "index": ["index", ".", "--out", "held"],
+    "review": ["review", "coco.json", "--out", "held.json"],
+}
+
+
+@pytest.fixture(scope="module")
+def held(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, int]]:
+    """A folder with inputs, and outputs that another process writes."""
+    from PIL import Image
+
+    folder = tmp_path_factory.mktemp("held")
+    Image.new("RGB", (32, 32)).save(folder / "a.png")
+    (folder / "p.jsonl").write_text(json.dumps(PREDICTION) + "\n")
+    (folder / "coco.json").write_text("{}")
+    names = [f"held{ending}" for ending in (".json", ".png", ".onnx", ".safetensors", "")]
+    command = [sys.executable, "-c", HOLD, *names]
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        yield folder, process.pid
+        process.kill()
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_every_output_has_one_owner(held: tuple[Path, int], name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from typer.testing import CliRunner
+
+    from simsc.cli import app
+
+    folder, owner = held
+    monkeypatch.chdir(folder)
+    result = CliRunner().invoke(app, OUTPUTS[name])
+    assert isinstance(result.exception, ConfigError), result.output
+    assert f"is in use by process {owner}" in str(result.exception)

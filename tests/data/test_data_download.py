@@ -120,6 +120,13 @@ def test_second_time_nothing_is_fetched(offered: Server, tmp_path: Path) -> None
     assert len(offered.ranges) == requests
 
 
+@pytest.mark.parametrize("note", [b"", b"nonsense", b"\xff\xfe", b"0" * 64 + b" many"])
+def test_a_damaged_note_counts_as_none(offered: Server, tmp_path: Path, note: bytes) -> None:
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / ".data.zip.sha256").write_bytes(note)
+    assert [file.files for file in download_dataset("pfpascal", tmp_path / "new", say=lambda _: None)] == [6, 3]
+
+
 def test_broken_connection_is_continued(offered: Server, tmp_path: Path) -> None:
     offered.break_after = 100
     download_dataset("pfpascal", tmp_path / "new", say=lambda _: None)

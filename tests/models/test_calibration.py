@@ -51,6 +51,8 @@ def test_it_survives_json() -> None:
         ("center", "ab", "'center' must be a list of finite numbers"),
         ("sure", None, "'sure' must be a finite number"),
         ("scale", [1.0, float("nan")], "'scale' must be a list of finite numbers"),
+        ("scale", [1.0, 0.0], "as many widths above 0"),
+        ("center", [0.0] * 100_000, "at most 64"),
     ],
 )
 def test_a_damaged_one_is_refused(key: str, value: object, message: str) -> None:

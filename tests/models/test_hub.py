@@ -147,3 +147,44 @@ def test_without_the_library_published_models_name_the_extra(monkeypatch: pytest
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     with pytest.raises(ConfigError, match=r"pip install 'simsc\[hub\]'"):
         find_model("hf:nobody/nothing")
+
+
+def test_configuration_and_weights_are_of_one_commit_and_safetensors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A branch may move between two questions: the commit of the first answer is asked for from then on."""
+    config = transformers.ViTConfig(**SMALL, intermediate_size=64, image_size=64)
+    network = transformers.ViTModel(config)
+    asked: list[tuple[str, dict[str, object]]] = []
+
+    def answers(answer: object):
+        def load(name: str, **options: object) -> object:
+            asked.append((name, options))
+            return answer
+
+        return load
+
+    config._commit_hash = "c0ffee"
+    monkeypatch.setattr(transformers.AutoConfig, "from_pretrained", answers(config))
+    monkeypatch.setattr(transformers.AutoModel, "from_pretrained", answers(network))
+    backbone = build_backbone("hf:somebody/network@main")
+    (_, first), (name, second) = asked
+    assert first["revision"] == "main"
+    assert (name, second["revision"], second["use_safetensors"]) == ("somebody/network", "c0ffee", True)
+    assert not any("trust_remote_code" in options for _, options in asked)
+    assert backbone.spec.name == "hf:somebody/network@c0ffee"
+
+
+@pytest.mark.parametrize("damage", ["cut", "no numbers", "configuration"])
+def test_damaged_files_of_the_hub_are_one_sentence(tmp_path: Path, damage: str) -> None:
+    network = transformers.ViTModel(transformers.ViTConfig(**SMALL, intermediate_size=64, image_size=64))
+    if damage == "no numbers":
+        with torch.no_grad():
+            network.layernorm.bias[0] = float("nan")
+    name = saved(network, tmp_path)
+    file = tmp_path / ("config.json" if damage == "configuration" else "model.safetensors")
+    if damage != "no numbers":
+        file.write_bytes(file.read_bytes()[:40])
+    with pytest.raises(WeightsError) as error:
+        build_backbone(name)
+    assert "\n" not in str(error.value)

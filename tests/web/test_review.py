@@ -97,6 +97,25 @@ def test_corrections_in_another_folder_are_refused(labels, tmp_path):
         ReviewFile(labels, tmp_path / "elsewhere" / "out.json")
 
 
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"keypoints": [1, 2]}, "keypoints: expected a list of 3 finite numbers"),
+        ({"keypoints": ["1", "2", "2"]}, "keypoints: expected a list of 3 finite numbers"),
+        ({"keypoint_scores": [0.5]}, "keypoint_scores: expected 3 finite numbers"),
+        ({"image_id": 9}, "its image or its category is not in the file"),
+        ({"category_id": [1]}, "not a COCO file"),
+        ({"id": "one"}, "'id' must be a whole number"),
+    ],
+)
+def test_what_the_page_could_not_show_is_refused(labels, change, words):
+    document = json.loads(labels.read_text())
+    document["annotations"][0] |= change
+    labels.write_text(json.dumps(document))
+    with pytest.raises(DataError, match=words):
+        ReviewFile(labels, labels.with_name("out.json"))
+
+
 @pytest.fixture
 def page(review, browser, serve):
     page = browser.new_context(viewport={"width": 1000, "height": 700}).new_page()

@@ -22,7 +22,7 @@ from simsc.models.backbone import Backbone, Tensors, from_spec, unset
 from simsc.models.resnet import ResNet
 from simsc.models.specs import HUB_PREFIX, IMAGENET_MEAN, IMAGENET_STD, BackboneSpec, Source, Triple
 from simsc.models.vit import VisionTransformer
-from simsc.models.weights import fill, load_weights
+from simsc.models.weights import check_finite, fill, first_line, load_weights
 
 Loaded = TypeVar("Loaded")
 STAGES = 3
@@ -91,7 +91,7 @@ def _cuttable(repository: str, known: Known, weights: str | Path | None) -> Back
     backbone = unset(spec)
     if weights == "default":
         network = _load(repository, _transformers().AutoModel.from_pretrained, use_safetensors=True)
-        fill(backbone, network.state_dict(), f"{HUB_PREFIX}{repository}")
+        fill(backbone, _finite(network, repository), f"{HUB_PREFIX}{repository}")
     return backbone
 
 
@@ -99,10 +99,18 @@ def _whole(repository: str, config: Any, weights: str | Path | None) -> Backbone
     model = _backbone_class(config)
     if weights == "default":
         network = _load(repository, model.from_pretrained, config=config, use_safetensors=True)
+        _finite(network, repository)
     else:
         network = model(config)
     known = Known(WholeNetwork, *_measure(network), 0, {"network": network})
     return from_spec(_spec(repository, known))
+
+
+def _finite(network: nn.Module, repository: str) -> Tensors:
+    try:
+        return check_finite(network.state_dict())
+    except WeightsError as error:
+        raise WeightsError(f"{HUB_PREFIX}{repository}: {error}") from None
 
 
 def _spec(repository: str, known: Known) -> BackboneSpec:
@@ -218,8 +226,10 @@ def _load(repository: str, load: Callable[..., Loaded], **arguments: Any) -> Loa
             return load(name, local_files_only=True, **arguments)
         except OSError:
             return load(name, **arguments)
-    except (OSError, ValueError) as error:
-        reason = str(error).splitlines()[0]
+    except MemoryError:
+        raise
+    except Exception as error:  # the library meets foreign files here, and raises whatever comes to it
+        reason = first_line(error)
         raise WeightsError(
             f"cannot load https://huggingface.co/{repository} ({reason}); check the name and the connection, or "
             f"give a folder with config.json and model.safetensors as {HUB_PREFIX}<folder>"
