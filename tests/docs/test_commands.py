@@ -34,6 +34,8 @@ NOT_RUN = {
     r"simsc evaluate --data pfwillow": "needs a data set; tests/evaluation and the help's examples run it on scenes",
     r"simsc train --data pfpascal,": "needs data sets and hours; tests/training runs it in small",
     r"simsc export ": "tests/export and the help's examples run it",
+    r"simsc experiment labelling": "needs a data set and hours; tests/experiments runs its quick form",
+    r"simsc transfer animals/labels.reviewed.json": "all photographs to all; tests/transfer has a smaller case of it",
     r"simsc models push ": "needs an account on the hub; tests/models/test_published.py runs it against a stand-in",
 }
 """Commands of these pages that are only checked against the program's options."""
