@@ -68,7 +68,7 @@ def resnet() -> Matcher:
 
 @pytest.fixture(params=["resnet", "vit"])
 def network(request: pytest.FixtureRequest) -> Matcher:
-    """A convolutional network without a calibration, and a transformer with one."""
+    """A convolutional network and a transformer, both with a calibration."""
     return request.getfixturevalue(request.param)
 
 
