@@ -467,7 +467,8 @@ def no_permission(place: Path) -> str:
         found = subprocess.run(arguments, capture_output=True, text=True, env=environment, cwd="/", timeout=PATIENCE)
         assert found.returncode == 2, f"{command}: {found.stderr[-800:]}"
         assert "Traceback" not in found.stderr, found.stderr[-2000:]
-        assert "no permission" in found.stderr or "not readable" in " ".join(found.stderr.split()), found.stderr
+        said = " ".join(found.stderr.replace("│", " ").split())
+        assert "no permission" in said or "not readable" in said, said
     return f"{len(tried) + 2} commands say one sentence and end with code 2"
 
 

@@ -324,6 +324,7 @@ def test_weights_that_do_not_fit_are_named_but_not_all(model_file: Path, tmp_pat
     with pytest.raises(WeightsError, match=r"keys missing: .*, and [0-9]+ more; .*keys unexpected") as caught:
         Trained.open(tmp_path / "x.safetensors")
     assert len(str(caught.value)) < 1000
+    assert str(caught.value).count("other.") == 5  # of the unexpected ones, as of each kind
 
 
 def test_weights_that_are_not_finite_are_refused(model_file: Path, tmp_path: Path) -> None:
