@@ -28,7 +28,7 @@ from simsc.images import read_image
 from simsc.matcher import EncodedImage, Matcher
 from simsc.matching.features import Features
 
-LAYOUT = 1
+LAYOUT = 2
 """Changes when the same model and image would give other files."""
 
 KNOWN_IMAGES = 200_000
