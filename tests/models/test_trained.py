@@ -133,9 +133,9 @@ def test_packaged_models_are_found_by_name(model_file: Path, tmp_path: Path, mon
     assert list(packaged_models()) == [DEFAULT, "another"]
 
 
-def test_a_backbone_name_is_no_file() -> None:
+def test_a_backbone_name_is_no_file(tmp_path: Path) -> None:
     assert find_model("resnet50") is None
-    assert find_model("hf:some/repository") is None
+    assert find_model(f"hf:{tmp_path}") is None
 
 
 def test_a_misspelt_name_is_refused_with_a_hint(tmp_path: Path) -> None:
