@@ -113,11 +113,9 @@ def review(
     from simsc.cli.serve import need_web
 
     need_web("simsc review")
-    import uvicorn
 
-    from simsc.cli.serve import MOST_CONNECTIONS
     from simsc.files import outputs
-    from simsc.web.connections import PatientProtocol
+    from simsc.web.connections import serve as serve_app
     from simsc.web.review import ReviewFile, create_review_app
     from simsc.web.settings import ANY_ADDRESS, LOOPBACK, Settings
 
@@ -127,15 +125,7 @@ def review(
     with outputs(target):
         file = ReviewFile(path, target)
         typer.echo(f"{len(file.annotations)} objects in {len(file.images)} images; corrections go to {target}")
-        uvicorn.run(
-            create_review_app(file, settings),
-            host=host,
-            port=port,
-            log_level="info",
-            server_header=False,
-            http=PatientProtocol,
-            limit_concurrency=MOST_CONNECTIONS,
-        )
+        serve_app(create_review_app(file, settings), host, port)
 
 
 def _coco_file(path: Path) -> Path:

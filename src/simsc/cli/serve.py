@@ -13,7 +13,6 @@ from simsc.cli.application import command
 from simsc.cli.options import AsJson, Model
 from simsc.errors import SimscError
 
-MOST_CONNECTIONS = 512
 _NEEDS = ("fastapi", "uvicorn", "python_multipart")
 
 
@@ -42,11 +41,10 @@ def serve(
 ) -> None:
     """Open the web page: match two images by clicking."""
     need_web("simsc serve")
-    import uvicorn
 
     from simsc.web.app import create_app
     from simsc.web.catalogue import offered_models
-    from simsc.web.connections import PatientProtocol
+    from simsc.web.connections import serve as serve_app
     from simsc.web.settings import ANY_ADDRESS, LOOPBACK, MEGABYTE, Settings
 
     settings = Settings(
@@ -64,15 +62,7 @@ def serve(
         collection = Index(index)
     if host not in LOOPBACK:
         typer.secho("simsc: everyone who can reach this address can use the server", fg=typer.colors.YELLOW, err=True)
-    uvicorn.run(
-        create_app(settings, index=collection),
-        host=host,
-        port=port,
-        log_level="info",
-        server_header=False,
-        http=PatientProtocol,
-        limit_concurrency=MOST_CONNECTIONS,
-    )
+    serve_app(create_app(settings, index=collection), host, port)
 
 
 @command("simsc export --part matcher --out matcher.onnx")

@@ -13,6 +13,7 @@ from typing import Any
 from simsc.errors import ConfigError, WeightsError
 from simsc.models.card import Card
 from simsc.models.specs import HUB_PREFIX
+from simsc.models.weights import first_line
 
 FILE = "simsc.safetensors"
 PAGE = "README.md"
@@ -73,7 +74,7 @@ def push(path: Path, repository: str, *, private: bool = False) -> str:
         commit = api.create_commit(repository, additions, commit_message="Publish a SimSC model")
     except (OSError, ValueError, hub.errors.HTTPError) as error:
         raise WeightsError(
-            f"cannot publish {path} as {repository} ({_first_line(error)}); check the name and the connection, "
+            f"cannot publish {path} as {repository} ({first_line(error)}); check the name and the connection, "
             "and log in with: hf auth login"
         ) from None
     return f"{HUB_PREFIX}{repository}@{commit.oid}"
@@ -135,8 +136,4 @@ def _library() -> Any:
 
 
 def _unreachable(name: str, error: Exception) -> WeightsError:
-    return WeightsError(f"cannot load {name} ({_first_line(error)}); check the name and the connection")
-
-
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)[:200]
+    return WeightsError(f"cannot load {name} ({first_line(error)}); check the name and the connection")

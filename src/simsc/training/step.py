@@ -21,7 +21,7 @@ from simsc.training.objective import LossParts, PairObjective
 
 LAST_RATE = 0.02
 """Part of the rate that a cosine schedule ends with."""
-PRECISIONS = {"bf16": torch.bfloat16, "fp16": torch.float16}
+AMP_TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Optimization:
         statistics = _learning_statistics(self.objective)
         before = [buffer.clone() for buffer in statistics]
         distributed.share_images(self.objective, work.image_shares)
-        with torch.autocast(self.device.type, dtype=PRECISIONS.get(self.config.amp), enabled=self.config.amp != "none"):
+        with torch.autocast(self.device.type, dtype=AMP_TYPES.get(self.config.amp), enabled=self.config.amp != "none"):
             parts: LossParts = self.objective(work.state, size, work.batch)
         # DDP averages over processes; this makes it the mean over all pairs of the global batch.
         loss = parts.total * work.weight * distributed.world_size() / work.global_pairs

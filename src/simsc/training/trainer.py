@@ -28,7 +28,7 @@ from simsc.training.feed import TrainingFeed, Work
 from simsc.training.listener import Listener, StopRequest
 from simsc.training.monitor import Monitor, StepMeter, TrainingDiverged, gradient_magnitudes
 from simsc.training.run_folder import RunFolder, collect_tensors, restore_tensors
-from simsc.training.step import PRECISIONS, Optimization, StepOutcome, WeightAverage
+from simsc.training.step import AMP_TYPES, Optimization, StepOutcome, WeightAverage
 
 SELECTION_ALPHA = 0.1
 
@@ -111,7 +111,7 @@ class Trainer:
             shared=distributed.world_size() > 1,
         )
         self.encoder = ImageEncoder(self.model, find_protocol("paper-256", config.image_size), cache)
-        self.feed = TrainingFeed(self.data.pairing, self.encoder, PRECISIONS.get(config.amp))
+        self.feed = TrainingFeed(self.data.pairing, self.encoder, AMP_TYPES.get(config.amp))
         self.image_size = self.encoder.frame(images[0]).canvas
         self.optimization = Optimization(self.model, config, self.device)
         self.average = WeightAverage(self.model, config.average)
@@ -202,7 +202,7 @@ class Trainer:
         self.model.eval()
         evaluator = Evaluator(self.encoder, self.config.localizer, self.config.beta_eval)
         results: dict[str, Score] = {}
-        precision = PRECISIONS.get(self.config.amp)
+        precision = AMP_TYPES.get(self.config.amp)
         for one in self.data.validations:
             with torch.autocast(self.device.type, dtype=precision, enabled=precision is not None):
                 predictions = distributed.gather_lists(evaluator.predict(distributed.my_share(one.pairs)))

@@ -5,10 +5,26 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEAD_SECONDS = 10.0
 """Time for the head of a request, from the connection or from its first byte."""
+MOST_CONNECTIONS = 512
+"""Further clients are told to come again."""
+
+
+def serve(app: Any, host: str, port: int) -> None:
+    """Answer requests until the process is asked to stop."""
+    uvicorn.run(
+        app,
+        host=host,
+        port=port,
+        log_level="info",
+        server_header=False,
+        http=PatientProtocol,
+        limit_concurrency=MOST_CONNECTIONS,
+    )
 
 
 class PatientProtocol(H11Protocol):
