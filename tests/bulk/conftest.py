@@ -46,7 +46,7 @@ def matcher(color_model: SimSC) -> Matcher:
 
 @pytest.fixture(scope="session")
 def vit() -> Matcher:
-    """A transformer of two blocks with up-sampled features and a calibration, all weights random."""
+    """A transformer of two blocks with up-sampled features, coherence and a calibration, all weights random."""
     spec = find_backbone("vit_small_patch14.dinov2")
     sizes = {"heads": 2, "hidden": 64, "positions": 4}
     with torch.random.fork_rng(devices=[]):
@@ -58,7 +58,7 @@ def vit() -> Matcher:
     random = np.random.default_rng(2)
     right, present = (tuple(random.normal(0, 0.4, 21).tolist()) for _ in range(2))
     calibration = Calibration((0.0, 1.0, 0.3, 0.9, 2.0), (2.0, 2.0, 0.2, 0.1, 1.0), right, present, sure=0.6, none=0.3)
-    return Matcher(Trained.of(network).described(calibration=calibration), size=126, device="cpu")
+    return Matcher(Trained.of(network).described(calibration=calibration, coherent=True), size=126, device="cpu")
 
 
 @pytest.fixture(scope="session")

@@ -208,9 +208,9 @@ class Index:
     def _hit(self, source: Ready, query: np.ndarray, path: str, similarity: float) -> Hit:
         """Where the query lies in an image, and how far that can be trusted."""
         target, judged = self._ready.get(path), calibrated(self.matcher)
-        (found,) = look_up(self.matcher, target, [(source.sample(query), source.temperature)], judged)
+        (found,) = look_up(self.matcher, target, [source.ask(query)], judged)
         if judged:
-            (back,) = look_up(self.matcher, source, [(target.sample(found.points), target.temperature)])
+            (back,) = look_up(self.matcher, source, [target.ask(found.points)])
             found.cycle_error = np.linalg.norm(back.points - query, axis=1)
             judge_all(self.matcher, [found], [max(source.frame.original)])
         x, y = found.points[0]

@@ -315,7 +315,7 @@ def _identity(manifest: Place) -> dict[str, Any]:
 
 def _use(matcher: Matcher) -> str:
     """Hash of what turns encodings into matches and their confidence."""
-    facts = f"{matcher.localizer} {matcher.beta_eval} {matcher.trained.calibration}"
+    facts = f"{matcher.localizer} {matcher.trained.card.coherent} {matcher.beta_eval} {matcher.trained.calibration}"
     return hashlib.sha256(facts.encode()).hexdigest()[:16]
 
 

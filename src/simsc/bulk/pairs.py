@@ -21,6 +21,7 @@ from simsc.frames import Frame
 from simsc.matcher import EncodedImage, Matcher
 from simsc.matcher.matcher import judge
 from simsc.matcher.queries import check_query
+from simsc.matching.coherence import VOTERS, Expected, cast_votes, coarse_units, expect, penalty, shares_of
 from simsc.matching.features import neighbours
 from simsc.matching.localize import localize, peak_probability
 from simsc.matching.scores import unit_features
@@ -47,17 +48,19 @@ class Ready:
         map_size: ``(h, w)``.
         temperature: of the image.
         frame: how it entered the network.
+        units: ``(C, h', w')`` what its cells vote by, for models that heed coherence.
     """
 
     rows: Tensor
     map_size: Size
     temperature: float
     frame: Frame
+    units: Tensor | None = None
 
     @property
     def nbytes(self) -> int:
         """Memory that it takes."""
-        return self.rows.nbytes
+        return self.rows.nbytes + (0 if self.units is None else self.units.nbytes)
 
     def cells(self, points: np.ndarray) -> Tensor:
         """Pixels ``(n, 2)`` of the image as shown -> cells."""
@@ -75,6 +78,28 @@ class Ready:
         around = self.rows.index_select(0, cells.flatten()).unflatten(0, cells.shape)
         sampled: Tensor = (around * weights[..., None]).sum(dim=1)
         return sampled
+
+    def ask(self, points: np.ndarray, features: Tensor | None = None) -> Query:
+        """Points in pixels, ready to be looked up; ``features`` are theirs where they are known already."""
+        features = self.sample(points) if features is None else features
+        return Query(features, self.temperature, shares_of(self.cells(points), self.map_size), self.units)
+
+
+@dataclass(frozen=True)
+class Query:
+    """Points of a source, with all of it that looking them up takes.
+
+    Attributes:
+        features: ``(n, C)`` of the points.
+        temperature: of the source.
+        shares: ``(n, 2)`` the points as shares of the source's larger side.
+        units: of the source, see :class:`Ready`.
+    """
+
+    features: Tensor
+    temperature: float
+    shares: Tensor
+    units: Tensor | None
 
 
 def plain(matcher: Matcher) -> bool:
@@ -95,7 +120,8 @@ def make_ready(matcher: Matcher) -> Callable[[EncodedImage], Ready]:
         features = image.features
         units = unit_features(features.maps, features.beta, matcher.model.normalize)
         rows = units[0].flatten(1).t().contiguous()
-        return Ready(rows, features.map_size, float(features.temperature), image.frame)
+        coarse = coarse_units(features.maps[0]) if matcher.model.head.coherent else None
+        return Ready(rows, features.map_size, float(features.temperature), image.frame, coarse)
 
     return ready
 
@@ -155,7 +181,8 @@ def match_plain(matcher: Matcher, images: Encodings[Ready], pairs: Sequence[Pair
     """
     results: list[Found | str] = [""] * len(pairs)
     order = sorted(range(len(pairs)), key=lambda index: (pairs[index].target, pairs[index].source))
-    for block in _blocks(pairs, order, matcher.model.backbone.channels, shared=not cycle):
+    voters = VOTERS**2 if matcher.model.head.coherent else 0
+    for block in _blocks(pairs, order, matcher.model.backbone.channels, shared=not cycle, per_source=voters):
         chosen = [pairs[index] for index in block]
         answers = _match_block(matcher, images, chosen, judged=cycle and calibrated(matcher))
         if cycle:
@@ -181,22 +208,30 @@ def match_each(matcher: Matcher, images: Encodings[EncodedImage], pairs: Sequenc
     return results
 
 
-def _blocks(pairs: Sequence[Pair], order: Sequence[int], channels: int, shared: bool) -> list[list[int]]:
-    """Pairs in order, cut where the query features of a block would not fit; ``shared``: equal points count once."""
+def _blocks(
+    pairs: Sequence[Pair], order: Sequence[int], channels: int, shared: bool, per_source: int = 0
+) -> list[list[int]]:
+    """Pairs in order, cut where the query features of a block would not fit.
+
+    ``shared``: equal points count once; ``per_source``: rows of features that each source needs besides.
+    """
     limit = max(MAX_QUERY_BYTES // (4 * channels), 1)
     blocks: list[list[int]] = [[]]
     held: dict[tuple[str, object], int] = {}
+    sources: set[str] = set()
     total = 0
     for index in order:
         pair = pairs[index]
         key = pair.source, pair.ask if pair.points is None else pair.points.tobytes()
         count = 0 if shared and key in held else _UNKNOWN_COUNT if pair.points is None else len(pair.points)
-        if total + count > limit and blocks[-1]:
+        more = 0 if pair.source in sources else per_source
+        if total + count + more > limit and blocks[-1]:
             blocks.append([])
-            held, total = {}, 0
+            held, sources, total = {}, set(), 0
         blocks[-1].append(index)
         held[key] = count
-        total += count
+        sources.add(pair.source)
+        total += count + more
     return blocks
 
 
@@ -221,11 +256,9 @@ def _match_block(
     return answers
 
 
-def _ask(
-    images: Encodings[Ready], pairs: Sequence[Pair], answers: list[Found | str]
-) -> dict[int, tuple[Tensor, float]]:
-    """Query features and the source's temperature of each pair; a pair without them gets the reason as its answer."""
-    asked: dict[int, tuple[Tensor, float]] = {}
+def _ask(images: Encodings[Ready], pairs: Sequence[Pair], answers: list[Found | str]) -> dict[int, Query]:
+    """What each pair looks up; a pair that cannot be asked gets the reason as its answer."""
+    asked: dict[int, Query] = {}
     for path, members in sorted(_grouped(pairs, lambda pair: pair.source).items()):
         try:
             source = images.get(path)
@@ -239,7 +272,7 @@ def _ask(
             except SimscError as error:
                 _refuse(answers, [index], error)
         if points:
-            asked.update({index: (one, source.temperature) for index, one in _sample_all(source, points).items()})
+            asked.update({index: source.ask(points[index], one) for index, one in _sample_all(source, points).items()})
     return asked
 
 
@@ -284,16 +317,16 @@ def _sample_all(source: Ready, asked: dict[int, np.ndarray]) -> dict[int, Tensor
     return {index: features[points.tobytes()] for index, points in asked.items()}
 
 
-def look_up(
-    matcher: Matcher, target: Ready, asked: Sequence[tuple[Tensor, float]], judged: bool = False
-) -> list[Found]:
-    """Sets of query features ``(n, C)``, each with its source's temperature, over one target; signals if ``judged``."""
-    counts = [len(queries) for queries, _ in asked]
-    heats = [beta * target.temperature * matcher.beta_eval for _, beta in asked]
+def look_up(matcher: Matcher, target: Ready, asked: Sequence[Query], judged: bool = False) -> list[Found]:
+    """Any number of queries over one target; with signals if ``judged``."""
+    counts = [len(query.features) for query in asked]
+    heats = [query.temperature * target.temperature * matcher.beta_eval for query in asked]
     size = max(MAX_SCORES // len(target.rows) // ROW_MULTIPLE, 1) * ROW_MULTIPLE
-    queries = torch.cat([each for each, _ in asked]).split(size)
+    queries = torch.cat([query.features for query in asked]).split(size)
     heat = torch.tensor(heats).repeat_interleave(torch.tensor(counts)).to(target.rows).split(size)
-    table = torch.cat([_columns(matcher, target, *chunk, judged) for chunk in zip(queries, heat, strict=True)])
+    expected: Sequence[Expected | None] = _expected(target, asked, size) or [None] * len(queries)
+    chunks = zip(queries, heat, expected, strict=True)
+    table = torch.cat([_columns(matcher, target, *chunk, judged) for chunk in chunks])
     points, rest = target.pixels(table[:, :2]), table[:, 2:].cpu().numpy()
     found, stop = [], 0
     for count, temperature in zip(counts, heats, strict=True):
@@ -303,11 +336,29 @@ def look_up(
     return found
 
 
-def _columns(matcher: Matcher, target: Ready, queries: Tensor, heat: Tensor, judged: bool) -> Tensor:
+def _expected(target: Ready, asked: Sequence[Query], size: int) -> list[Expected]:
+    """Where the points of all queries should lie in the target, ``size`` at a time; nothing without coherence."""
+    if target.units is None:
+        return []
+    found = [
+        expect(cast_votes(query.units, target.units, query.temperature * target.temperature), query.shares)
+        for query in asked
+        if query.units is not None
+    ]
+    columns = [torch.cat(parts).split(size) for parts in zip(*found, strict=True)]
+    return [Expected(*chunk) for chunk in zip(*columns, strict=True)]
+
+
+def _columns(
+    matcher: Matcher, target: Ready, queries: Tensor, heat: Tensor, expected: Expected | None, judged: bool
+) -> Tensor:
     """Match, peak probability and, if ``judged``, signals ``(n, 3 or 7)`` of queries ``(n, C)`` over a target."""
     if not len(queries):
         return queries.new_zeros(0, 7 if judged else 3)
-    scores = _scores(queries, target) / matcher.beta_eval
+    scores = _scores(queries, target)
+    if expected is not None:
+        scores = scores + penalty(Expected(*map(_filled, expected)), target.map_size)
+    scores = scores / matcher.beta_eval
     cells = localize(scores, matcher.localizer)
     columns = [cells, peak_probability(scores)[..., None]]
     if judged:
@@ -318,10 +369,14 @@ def _columns(matcher: Matcher, target: Ready, queries: Tensor, heat: Tensor, jud
 
 def _scores(queries: Tensor, target: Ready) -> Tensor:
     """Score maps ``(1, Q', h, w)`` of queries ``(Q, C)``, filled up to a multiple of :data:`ROW_MULTIPLE`."""
-    missing = -len(queries) % ROW_MULTIPLE
-    filled = torch.cat([queries, queries[-1:].expand(missing, -1)]) if missing else queries
-    scores: Tensor = (filled @ target.rows.t()).unflatten(1, target.map_size)[None]
+    scores: Tensor = (_filled(queries) @ target.rows.t()).unflatten(1, target.map_size)[None]
     return scores
+
+
+def _filled(rows: Tensor) -> Tensor:
+    """Rows ``(n, ...)``, the last one repeated up to a multiple of :data:`ROW_MULTIPLE`."""
+    missing = -len(rows) % ROW_MULTIPLE
+    return torch.cat([rows, rows[-1:].expand(missing, *rows.shape[1:])]) if missing else rows
 
 
 def _grouped(pairs: Sequence[Pair], key: Callable[[Pair], str]) -> dict[str, list[int]]:

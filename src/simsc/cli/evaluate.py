@@ -18,6 +18,7 @@ from simsc.models import DEFAULT
 _MODEL_HELP = "Packaged model, model file, run folder, or backbone to use as it is, also with a head: resnet50+hpf."
 _PROTOCOL_HELP = "paper-256, square-256, original, cats-256, geoaware, dift; @SIDE sets the size; default: the model's."
 _LOCALIZER_HELP = f"{', '.join(LOCALIZERS.own)}; default: the model's."
+_COHERENT_HELP = "Heed the matches around a point, or do not; default: the model's."
 _BETA_HELP = "Evaluation temperature on top of the model's; default: the one it was trained for, or 1."
 
 
@@ -32,6 +33,7 @@ def evaluate(
     split: str = typer.Option("test", help="Split of the data set."),
     protocol: str | None = typer.Option(None, help=_PROTOCOL_HELP),
     localizer: str | None = typer.Option(None, help=_LOCALIZER_HELP),
+    coherent: bool | None = typer.Option(None, help=_COHERENT_HELP),
     temperature: float | None = typer.Option(None, help="Fixed effective temperature instead of the model's own."),
     beta_eval: float | None = typer.Option(None, help=_BETA_HELP),
     size: int | None = typer.Option(None, min=16, help="Side of the input; the protocol's distances stay as they are."),
@@ -57,6 +59,7 @@ def evaluate(
     with distributed.process_group(device), outputs(*((predictions, out) if distributed.is_main() else ())):
         place = distributed.local_device(device)  # refused, if at all, before anything slow
         trained = Trained.open(model).ready(place, precision)
+        trained = trained if coherent is None else trained.described(coherent=coherent)
         with _progress(distributed.is_main()) as progress:
             result, found = evaluate_model(
                 trained, data, root, split, protocol, localizer=localizer, beta_eval=beta_eval,

@@ -6,14 +6,18 @@ import fnmatch
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from simsc.cli.application import app as application
 from simsc.cli.application import command
 from simsc.errors import ConfigError
+from simsc.matching import LOCALIZERS
 from simsc.models.specs import HUB_PREFIX, BackboneSpec, find_backbone, list_backbones
+
+if TYPE_CHECKING:
+    from simsc.models.trained import Trained
 
 app = typer.Typer(help="Models, backbones and their weights.", no_args_is_help=True)
 application.add_typer(app, name="models")
@@ -95,11 +99,15 @@ def average(
     models: Annotated[list[str], typer.Argument(help="Trained models: packaged names, files or run folders.")],
     out: Annotated[Path, typer.Option(help="The model file to write.")],
     shares: Annotated[str, typer.Option(help="Weight of each model, e.g. `2,1`; equal by default.")] = "",
+    size: Annotated[int | None, typer.Option(min=16, help="Side of the input it is to be used at.")] = None,
+    localizer: Annotated[str | None, typer.Option(help="How its score maps are to become points.")] = None,
+    coherent: Annotated[bool | None, typer.Option(help="Whether points are to heed the matches around them.")] = None,
     half: Annotated[bool, typer.Option("--half", help="Store matrices in half precision.")] = False,
 ) -> None:
     """Write the mean of the networks of models that were trained from the same start; one model is copied.
 
-    The temperature module is the first model's.
+    The temperature module is the first model's, and so is how the model is used, where no option changes it; it loses
+    its calibration if one does.
     """
     from simsc.files import outputs
     from simsc.models.card import find_trained
@@ -108,7 +116,7 @@ def average(
 
     with outputs(out):
         opened = [Trained.open(path) for path in [find_trained(name) for name in models]]
-        averaged = mean(opened, _parse_shares(shares))
+        averaged = _used(mean(opened, _parse_shares(shares)), image_size=size, localizer=localizer, coherent=coherent)
         averaged.save(out, half=half)
     if unknown := [name for name, model in zip(models, opened, strict=True) if not model.card.origin]:
         note = f"simsc: it is not known which weights {', '.join(unknown)} started from; a mean needs the same start"
@@ -130,6 +138,14 @@ def push(
     from simsc.models.published import push as publish
 
     typer.echo(publish(find_trained(name), repository, private=private))
+
+
+def _used(model: Trained, **changes: Any) -> Trained:
+    """A model that is to be used in another way; what turned its signals into probabilities then no longer holds."""
+    given = {name: value for name, value in changes.items() if value is not None}
+    if name := given.get("localizer"):
+        _ = LOCALIZERS[name]
+    return model.described(**given, calibration=None) if given else model
 
 
 def _parse_shares(text: str) -> list[float] | None:

@@ -69,6 +69,8 @@ def evaluate_model(
     result: dict[str, Any] = {"data": data, "split": split, "localizer": evaluator.localizer}
     if encoder.side != rules.side:
         result["input_size"] = encoder.side
+    if model.network.head.coherent:
+        result["coherent"] = True
     if flip:
         result["flip"] = True
     if mirror != "no":

@@ -82,6 +82,7 @@ class Matcher:
         keep_aspect: keep the images' aspect ratios instead of resizing to a square.
         flip: flipped ensemble: match the mirrored pair too and average the score maps; twice the time.
         localizer: one of :data:`simsc.matching.LOCALIZERS`; None for the model's own.
+        coherent: heed the matches around a point, see :mod:`simsc.matching.coherence`; None for the model's own choice.
         beta_eval: temperature that scores are divided by, for models that have not learned one; None for the one that
             is stored with the model.
         device: ``auto``, ``cpu``, ``cuda``, ``mps``.
@@ -98,6 +99,7 @@ class Matcher:
         keep_aspect: bool = False,
         flip: bool = False,
         localizer: str | None = None,
+        coherent: bool | None = None,
         beta_eval: float | None = None,
         device: str = "auto",
         precision: str = "float32",
@@ -110,7 +112,8 @@ class Matcher:
         if not self.beta_eval > 0:
             raise ConfigError(f"beta_eval = {beta_eval} is not allowed; allowed: above 0")
         self.device = pick_device(device)
-        self.trained = trained.copy().ready(self.device, precision)
+        trained = trained.copy() if coherent is None else trained.copy().described(coherent=coherent)
+        self.trained = trained.ready(self.device, precision)
         self.model = self.trained.network
         stride, convention = self.model.backbone.stride, self.model.convention
         self.view = View(size or trained.image_size, stride, keep_aspect, convention)

@@ -83,6 +83,7 @@ class Card:
     Attributes:
         design: rebuilds the network.
         localizer: how its score maps become points.
+        coherent: whether they heed the matches around a point, see :mod:`simsc.matching.coherence`.
         beta_eval: evaluation temperature on top of its own, for models that have not learned one.
         image_size: side of the square input it was trained at; None for the backbone's usual one.
         protocol: evaluation protocol of its figures.
@@ -95,6 +96,7 @@ class Card:
 
     design: Design
     localizer: str = "kernel-soft-argmax"
+    coherent: bool = False
     beta_eval: float = 1.0
     image_size: int | None = None
     protocol: str = "paper-256"
@@ -131,7 +133,14 @@ class Card:
     def to_dict(self) -> dict[str, Any]:
         """The flat description that is stored; what was not there before and says nothing is left out."""
         plain = asdict(self) | {"calibration": self.calibration and self.calibration.to_dict()}
-        empty = {"protocol": "paper-256", "calibration": None, "origin": "", "averaged": 1, "best": None}
+        empty = {
+            "protocol": "paper-256",
+            "coherent": False,
+            "calibration": None,
+            "origin": "",
+            "averaged": 1,
+            "best": None,
+        }
         own = {key: plain[key] for key in _OWN if key not in empty or plain[key] != empty[key]}
         if self.image_size is None:
             own.pop("image_size")

@@ -40,6 +40,11 @@ class Trained:
     card: Card
     name: str = "a model in memory"
 
+    def __post_init__(self) -> None:
+        wanted = self.card.coherent and self.network.head.compares_features
+        if self.network.head.coherent != wanted:
+            object.__setattr__(self, "network", _with_coherence(self.network, wanted))
+
     @staticmethod
     def open(name: str | Path | None = None) -> Trained:
         """The model of a name, in evaluation mode and float32.
@@ -78,7 +83,9 @@ class Trained:
     @staticmethod
     def of(model: SimSC | Trained) -> Trained:
         """A network in memory, used as its backbone usually is; a trained model is returned as it is."""
-        return model if isinstance(model, Trained) else Trained(model, Card(Design.of_network(model)))
+        if isinstance(model, Trained):
+            return model
+        return Trained(model, Card(Design.of_network(model), coherent=model.head.coherent))
 
     @property
     def localizer(self) -> str:
@@ -189,6 +196,14 @@ def fingerprint(module: nn.Module) -> str:
     tensors = [tensor for tensor in module.state_dict().values() if tensor.is_floating_point()]
     digests = sorted(hashlib.sha256(_bytes(tensor)).digest() for tensor in tensors)
     return hashlib.sha256(b"".join(digests)).hexdigest()[:16]
+
+
+def _with_coherence(network: SimSC, coherent: bool) -> SimSC:
+    """The same network, weights shared, whose head heeds coherence or not; others may use the one given."""
+    network, head = copy.copy(network), copy.copy(network.head)
+    head.coherent = coherent
+    network._modules = {**network._modules, "head": head}
+    return network
 
 
 def _check_kinship(models: Sequence[Trained]) -> None:

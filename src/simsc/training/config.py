@@ -88,6 +88,7 @@ class Config:
 
     # evaluation
     localizer: str = "kernel-soft-argmax"
+    coherent: bool = False  # heed the matches around a point; only where features are compared
     beta_eval: float = 1.0
     patience: int = 0  # stop after so many epochs without a better validation PCK; 0 = never
 

@@ -47,11 +47,14 @@ class Head(nn.Module, ABC):
         levels: channels and relative size of those layers' maps and, at the end, of the last map.
         usual_temperature: effective temperature that suits its scores where none is learned.
         compares_features: whether its scores are products of features, so that a query is a feature.
+        coherent: whether those are lowered where the matches around a point would not have it, see
+            :mod:`simsc.matching.coherence`; a model's card says so, and training does without.
     """
 
     layers: tuple[int, ...] = ()
     usual_temperature: float = PRETRAINED_TEMPERATURE
     compares_features: bool = False
+    coherent: bool = False
 
     def __init__(self, backbone: Backbone, layers: tuple[int, ...] = ()) -> None:
         super().__init__()

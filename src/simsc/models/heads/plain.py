@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from simsc.matching.coherence import cast_votes, coarse_units, coherent, expect, penalty, shares_of
 from simsc.matching.features import Features
 from simsc.matching.scores import QueryMode, ScoreMaps, feature_scores, query_features, query_scorer, shared_scores
 from simsc.models.backbone import Backbone
@@ -31,9 +32,10 @@ class Plain(Head):
 
     def scorer(self, source: Features, target: Features) -> ScoreMaps:
         """The features' norms are computed once."""
-        return query_scorer(
+        scores = query_scorer(
             source.maps, target.maps, source.beta, target.beta, normalize=self.normalize, query=self.query
         )
+        return coherent(scores, source, target) if self.coherent else scores
 
     def score_pairs(self, images: Features, source: Tensor, target: Tensor, cells: Tensor) -> Tensor:
         """What belongs to an image is computed once, whichever pairs it is in."""
@@ -51,4 +53,15 @@ class Plain(Head):
     def score(self, asked: Sequence[Asked], target: Features) -> Tensor:
         """All queries in one product."""
         queries = torch.cat([each.features for each in asked if each.features is not None])
-        return feature_scores(queries[None], target.maps, target.beta, normalize=self.normalize)
+        scores = feature_scores(queries[None], target.maps, target.beta, normalize=self.normalize)
+        return scores + self._lowered(asked, target) if self.coherent else scores
+
+    def _lowered(self, asked: Sequence[Asked], target: Features) -> Tensor:
+        """What coherence adds ``(Q, h, w)``; the votes of a source are cast once for all that is asked of it."""
+        units = coarse_units(target.maps[0])
+        votes = {
+            id(source): cast_votes(coarse_units(source.maps[0]), units, source.temperature * target.temperature)
+            for source in {id(each.source): each.source for each in asked}.values()
+        }
+        parts = (expect(votes[id(each.source)], shares_of(each.cells, each.source.map_size)) for each in asked)
+        return torch.cat([penalty(part, target.map_size) for part in parts])

@@ -1,0 +1,151 @@
+"""Neighbouring matches say where a point should lie: against closed forms and a slow, obvious implementation."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simsc.matcher import Matcher
+from simsc.matching import coherence
+from simsc.matching.coherence import Expected, Votes, cast_votes, cell_shares, coarse_units, expect, penalty, shares_of
+from simsc.matching.features import Features
+from simsc.models.model import SimSC
+from simsc.models.trained import Trained
+
+
+def voting(target: torch.Tensor, weight: torch.Tensor | None = None, side: int = 22) -> Votes:
+    here = cell_shares((side, side), target)
+    return Votes(here, target, torch.ones(len(here)) if weight is None else weight)
+
+
+def test_a_map_that_all_votes_follow_is_found() -> None:
+    here = cell_shares((22, 22), torch.zeros(1))
+    slope, offset = torch.tensor([[0.9, 0.05], [-0.1, 1.1]]), torch.tensor([0.07, -0.03])
+    points = torch.tensor([[0.3, 0.4], [0.5, 0.5], [0.72, 0.61]])
+    found = expect(voting(here @ slope + offset), points)
+    torch.testing.assert_close(found.place, points @ slope + offset, atol=2e-3, rtol=0)  # a stiff map bends a little
+    assert found.share.min() > 0.99
+    assert found.width.max() < 0.01
+
+
+def test_outliers_lose_their_say() -> None:
+    here = cell_shares((22, 22), torch.zeros(1))
+    target = here + 0.1
+    wrong = torch.rand(len(here), generator=torch.Generator().manual_seed(0)) < 0.3
+    target[wrong] = torch.rand(int(wrong.sum()), 2, generator=torch.Generator().manual_seed(1))
+    found = expect(voting(target), torch.tensor([[0.4, 0.4], [0.6, 0.3]]))
+    torch.testing.assert_close(found.place, torch.tensor([[0.5, 0.5], [0.7, 0.4]]), atol=0.015, rtol=0)
+    assert found.share.max() < 0.9
+
+
+def slow_expect(votes: Votes, point: np.ndarray) -> tuple[np.ndarray, float, float]:
+    """Weighted least squares by NumPy, one point, re-weighted as often."""
+    here, shift = votes.source.double().numpy(), (votes.target - votes.source).double().numpy()
+    asked = np.exp(-((here - point) ** 2).sum(axis=1) / (2 * coherence.REACH**2)) * votes.weight.double().numpy()
+    say = asked
+    pull = math.sqrt(coherence.STIFFNESS) * coherence.REACH
+    for _ in range(4):
+        root = np.sqrt(say)[:, None]
+        design = np.vstack([np.column_stack([here - point, np.ones(len(here))]) * root, [[pull, 0, 0], [0, pull, 0]]])
+        solved, *_ = np.linalg.lstsq(design, np.vstack([shift * root, np.zeros((2, 2))]), rcond=None)
+        distance = ((np.column_stack([here - point, np.ones(len(here))]) @ solved - shift) ** 2).sum(axis=1)
+        say = asked / (1 + distance / coherence.OUTLIER**2)
+    return point + solved[2], math.sqrt((say * distance).sum() / say.sum()), say.sum() / asked.sum()
+
+
+@given(seed=st.integers(0, 1000), noise=st.floats(0.0, 0.3))
+def test_sums_and_closed_forms_are_those_of_least_squares(seed: int, noise: float) -> None:
+    random = torch.Generator().manual_seed(seed)
+    here = cell_shares((9, 12), torch.zeros(1))
+    weight = torch.rand(len(here), generator=random) + 0.01
+    votes = Votes(here, here * 0.8 + noise * torch.randn(len(here), 2, generator=random), weight)
+    points = torch.rand(3, 2, generator=random)
+    found = expect(votes, points)
+    for index, point in enumerate(points):
+        place, width, share = slow_expect(votes, point.double().numpy())
+        np.testing.assert_allclose(found.place[index], place, atol=2e-4)
+        np.testing.assert_allclose(found.width[index], width, atol=2e-4)
+        np.testing.assert_allclose(found.share[index], share, rtol=2e-3)
+
+
+def test_the_penalty_is_none_at_the_expected_place_and_bounded_far_away() -> None:
+    expected = Expected(torch.tensor([[0.5 / 40, 0.5 / 40]] * 2), torch.zeros(2), torch.tensor([1.0, 0.5]))
+    lowered = penalty(expected, (30, 40))
+    assert lowered.shape == (2, 30, 40)
+    assert lowered[:, 0, 0].tolist() == [0.0, 0.0]
+    for share, row in zip((1.0, 0.5), lowered, strict=True):
+        doubt = coherence.DOUBT / share**3
+        assert float(row.min()) == pytest.approx(math.log(doubt / (1 + doubt)), rel=1e-3)
+        one = math.exp(-((4 / 40) ** 2) / (2 * coherence.SLACK**2))
+        assert float(row[0, 4]) == pytest.approx(math.log((one + doubt) / (1 + doubt)), rel=1e-4)
+        torch.testing.assert_close(row[0, :30], row[:, 0])
+
+
+def test_nobody_agrees_with_nobody() -> None:
+    """Votes of no weight at all leave a finite answer."""
+    found = expect(voting(torch.zeros(484, 2), torch.zeros(484)), torch.tensor([[0.5, 0.5]]))
+    assert all(bool(part.isfinite().all()) for part in found)
+    assert penalty(found, (5, 7)).isfinite().all()
+
+
+def test_votes_stand_at_the_centres_of_cells_of_any_size() -> None:
+    maps = torch.randn(8, 37, 50, generator=torch.Generator().manual_seed(0))
+    units = coarse_units(maps)
+    assert units.shape == (8, 13, 17)
+    torch.testing.assert_close(units.norm(dim=0), torch.ones(13, 17))
+    votes = cast_votes(units, units, 0.005)
+    torch.testing.assert_close(votes.source, votes.target, atol=1e-3, rtol=0)
+    corner = shares_of(torch.tensor([-0.5, -0.5]), (37, 50))
+    assert corner.tolist() == [0.0, 0.0]
+
+
+def two_faced(coherent: bool) -> torch.Tensor:
+    """Scores of a point that looks the same at two places, among neighbours that do not."""
+    maps = torch.randn(1, 32, 20, 20, generator=torch.Generator().manual_seed(0))
+    target = maps.clone()
+    target[..., 3, 3] = 1.02 * maps[..., 10, 10]
+    target[..., 10, 10] = maps[..., 10, 10] + 0.1 * maps[..., 0, 0]
+    image, other = (Features(each, torch.full((1, 1, 1), 0.2), (20, 20)) for each in (maps, target))
+    units = [each.maps / each.maps.norm(dim=1, keepdim=True) for each in (image, other)]
+
+    def scores(points: torch.Tensor) -> torch.Tensor:
+        query = units[0][:, :, points[0, 0, 1].long(), points[0, 0, 0].long()]
+        return torch.einsum("bc,bchw->bhw", query, units[1])[:, None] / 0.04
+
+    maps_of = coherence.coherent(scores, image, other) if coherent else scores
+    return maps_of(torch.tensor([[[10.0, 10.0]]]))[0, 0]
+
+
+def test_neighbours_decide_between_two_places() -> None:
+    assert divmod(int(two_faced(coherent=False).argmax()), 20) == (3, 3)
+    assert divmod(int(two_faced(coherent=True).argmax()), 20) == (10, 10)
+
+
+def test_a_card_decides_and_others_with_the_same_network_keep_their_own(color_model: SimSC, mosaic) -> None:
+    plain = Trained.of(color_model)
+    heeding = plain.described(coherent=True)
+    assert (plain.network.head.coherent, heeding.network.head.coherent) == (False, True)
+    assert heeding.network.backbone is plain.network.backbone
+    assert Trained.of(heeding.network).card.coherent
+    assert Matcher(heeding, coherent=False).model.head.coherent is False
+    result = Matcher(color_model, coherent=True, device="cpu").match(mosaic(), mosaic(), [[40.0, 72.0]])
+    np.testing.assert_allclose(result.points, [[40.0, 72.0]], atol=8)
+
+
+def test_all_doors_of_a_head_give_the_same_scores(color_model: SimSC, mosaic) -> None:
+    model = Trained.of(color_model).described(coherent=True).network
+    images = [torch.from_numpy(mosaic(seed=seed)).permute(2, 0, 1)[None].float() / 255 for seed in (0, 1, 0)]
+    first, second, target = (model.encode(image) for image in images)
+    cells = torch.tensor([[2.0, 3.0], [7.5, 8.25]])
+    asked = [*model.head.read(first, [cells, cells[:1]]), *model.head.read(second, [cells])]
+    together = model.head.score(asked, target)[0]
+    alone = [model.scorer(one, target)(cells[None])[0] for one in (first, second)]
+    torch.testing.assert_close(together, torch.cat([alone[0], alone[0][:1], alone[1]]), atol=1e-3, rtol=1e-4)
+    raw = Trained.of(color_model).network.scorer(first, target)(cells[None])[0]
+    assert (alone[0] <= raw + 1e-3).all()
+    assert (alone[0] < raw - 0.1).any()
