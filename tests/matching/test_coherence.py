@@ -74,7 +74,8 @@ def test_sums_and_closed_forms_are_those_of_least_squares(seed: int, noise: floa
 
 
 def test_the_penalty_is_none_at_the_expected_place_and_bounded_far_away() -> None:
-    expected = Expected(torch.tensor([[0.5 / 40, 0.5 / 40]] * 2), torch.zeros(2), torch.tensor([1.0, 0.5]))
+    places, shares = torch.tensor([[0.5 / 40, 0.5 / 40]] * 2), torch.tensor([1.0, 0.5])
+    expected = Expected(places, torch.zeros(2), shares, shares, shares)
     lowered = penalty(expected, (30, 40))
     assert lowered.shape == (2, 30, 40)
     assert lowered[:, 0, 0].tolist() == [0.0, 0.0]
@@ -117,7 +118,7 @@ def two_faced(coherent: bool) -> torch.Tensor:
         query = units[0][:, :, points[0, 0, 1].long(), points[0, 0, 0].long()]
         return torch.einsum("bc,bchw->bhw", query, units[1])[:, None] / 0.04
 
-    maps_of = coherence.coherent(scores, image, other) if coherent else scores
+    maps_of = coherence.Coherent(scores, image, other) if coherent else scores
     return maps_of(torch.tensor([[[10.0, 10.0]]]))[0, 0]
 
 

@@ -5,7 +5,8 @@ import math
 import pytest
 import torch
 
-from simsc.matching.signals import NEAR, SIGNALS, cycle_signal, map_signals
+from simsc.matching.coherence import shares_of
+from simsc.matching.signals import ELSEWHERE, NEAR, SIGNALS, cycle_signal, distinctness, map_signals
 
 NAMES = {name: place for place, name in enumerate(SIGNALS)}
 
@@ -63,3 +64,17 @@ def test_a_closed_cycle_counts_most_and_a_wide_one_little() -> None:
     assert (signal.diff() < 0).all()
     assert torch.isfinite(signal).all()
     torch.testing.assert_close(cycle_signal(errors / 3, side=100.0), signal)
+
+
+def test_a_point_is_distinct_where_nothing_else_in_its_image_is_like_it() -> None:
+    size = (6, 10)
+    likeness = torch.zeros(2, *size)
+    likeness[0, 2, 2], likeness[0, 2, 3], likeness[0, 2, 9] = 1.0, 0.9, 0.4  # itself, a neighbour, another place
+    likeness[1, 5, 5] = 1.0
+    points = shares_of(torch.tensor([[2.0, 2.0], [5.0, 5.0]]), size)
+    assert distinctness(likeness.flatten(1), points, size).tolist() == pytest.approx([0.6, 1.0])
+    near, far = (2 + math.floor(10 * ELSEWHERE) - 1, 2 + math.ceil(10 * ELSEWHERE) + 1)
+    for column, expected in ((near, 0.6), (far, 0.3)):
+        likeness[0, 2, 3:9] = 0.0
+        likeness[0, 2, column] = 0.7
+        assert distinctness(likeness.flatten(1), points, size)[0].item() == pytest.approx(expected)

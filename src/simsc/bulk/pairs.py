@@ -25,7 +25,7 @@ from simsc.matching.coherence import VOTERS, Expected, cast_votes, coarse_units,
 from simsc.matching.features import neighbours
 from simsc.matching.localize import localize, peak_probability
 from simsc.matching.scores import unit_features
-from simsc.matching.signals import map_signals
+from simsc.matching.signals import coherence_signals, distinctness, map_signals
 
 ROW_MULTIPLE = 16
 """Products have a multiple of so many rows: a row's digits then do not depend on how many others there are."""
@@ -82,7 +82,11 @@ class Ready:
     def ask(self, points: np.ndarray, features: Tensor | None = None) -> Query:
         """Points in pixels, ready to be looked up; ``features`` are theirs where they are known already."""
         features = self.sample(points) if features is None else features
-        return Query(features, self.temperature, shares_of(self.cells(points), self.map_size), self.units)
+        shares, distinct = shares_of(self.cells(points), self.map_size), None
+        if self.units is not None:
+            alike = (_filled(features) @ self.rows.t())[: len(features)] * self.temperature**2
+            distinct = distinctness(alike, shares, self.map_size)
+        return Query(features, self.temperature, shares, self.units, distinct)
 
 
 @dataclass(frozen=True)
@@ -94,12 +98,14 @@ class Query:
         temperature: of the source.
         shares: ``(n, 2)`` the points as shares of the source's larger side.
         units: of the source, see :class:`Ready`.
+        distinct: ``(n,)`` how unlike other places of the source they are, with ``units``.
     """
 
     features: Tensor
     temperature: float
     shares: Tensor
     units: Tensor | None
+    distinct: Tensor | None
 
 
 def plain(matcher: Matcher) -> bool:
@@ -135,7 +141,7 @@ class Found:
         confidence, status: ``(n,)`` as of :class:`simsc.matcher.MatchResult`; without the way back, the peak
             probability and ``unsure``.
         temperature: of the pair.
-        signals: ``(n, 4)`` of the score maps, or None where nobody will judge by them.
+        signals: ``(n, 4)`` of the score maps, 7 with coherence, or None where nobody will judge by them.
         cycle_error: ``(n,)`` pixels of the source; None without the way back.
         mirrored: whether the mirror image of the source was matched.
     """
@@ -327,6 +333,10 @@ def look_up(matcher: Matcher, target: Ready, asked: Sequence[Query], judged: boo
     expected: Sequence[Expected | None] = _expected(target, asked, size) or [None] * len(queries)
     chunks = zip(queries, heat, expected, strict=True)
     table = torch.cat([_columns(matcher, target, *chunk, judged) for chunk in chunks])
+    if judged and expected[0] is not None:
+        distinct = torch.cat([query.distinct for query in asked if query.distinct is not None])
+        known = Expected(*(torch.cat(parts) for parts in zip(*(each for each in expected if each), strict=True)))
+        table = torch.cat([table, coherence_signals(distinct, known)], dim=1)
     points, rest = target.pixels(table[:, :2]), table[:, 2:].cpu().numpy()
     found, stop = [], 0
     for count, temperature in zip(counts, heats, strict=True):

@@ -14,9 +14,11 @@ from torch import Tensor
 from simsc.coordinates import Convention, Size, flip_points, resize_points
 from simsc.errors import ConfigError
 from simsc.frames import Frame, aspect_frame, square_frame
+from simsc.matching.coherence import Coherent, shares_of
 from simsc.matching.dense import DenseMatch, chunk_size, dense_match
 from simsc.matching.features import Features
-from simsc.matching.signals import map_signals
+from simsc.matching.scores import query_scores
+from simsc.matching.signals import coherence_signals, distinctness, map_signals
 from simsc.models.model import SimSC
 
 if TYPE_CHECKING:
@@ -112,13 +114,19 @@ class PairScorer:
         return dense_match(self.source.features, self.target.features, cells, score_maps=self, localizer=localizer)
 
     def signals(self, cells: Tensor, found: Tensor) -> Tensor:
-        """Signals ``(n, 4)`` of matches ``(n, 2)`` in cells of the target, of points ``(n, 2)`` in the source's."""
+        """Signals ``(n, 4)``, 7 with coherence, of matches of points ``(n, 2)``, both in cells of their images."""
         size = chunk_size(self.source.features, self.target.features)
-        parts = [
-            map_signals(self(asked[None]), answer[None], self.temperature)[0]
-            for asked, answer in zip(cells.split(size), found.split(size), strict=True)
-        ]
-        return torch.cat(parts)
+        chunks = zip(cells.split(size), found.split(size), strict=True)
+        return torch.cat([self._signals(asked, answer) for asked, answer in chunks])
+
+    def _signals(self, cells: Tensor, found: Tensor) -> Tensor:
+        own = map_signals(self(cells[None]), found[None], self.temperature)[0]
+        if not isinstance(self.scores, Coherent):
+            return own
+        features = self.source.features
+        alike = query_scores(features.maps, features.maps, cells[None])[0].flatten(1)
+        distinct = distinctness(alike, shares_of(cells, features.map_size), features.map_size)
+        return torch.cat([own, coherence_signals(distinct, self.scores.expect(cells[None])[0])], dim=1)
 
 
 def pair_temperature(source: EncodedImage, target: EncodedImage) -> float:

@@ -44,7 +44,7 @@ def judge(
 
     Args:
         calibration: of the model; without one, confidence is the peak probability and no match is sure.
-        signals: ``(n, 4)`` of their score maps.
+        signals: ``(n, 4)`` of their score maps, or 7 of a model that heeds coherence.
         error: ``(n,)`` cycle errors in pixels of a source, or of ``n`` sources, whose larger side is ``side``.
         peak: ``(n,)`` peak probabilities.
     """
@@ -112,7 +112,9 @@ class Matcher:
         if not self.beta_eval > 0:
             raise ConfigError(f"beta_eval = {beta_eval} is not allowed; allowed: above 0")
         self.device = pick_device(device)
-        trained = trained.copy() if coherent is None else trained.copy().described(coherent=coherent)
+        trained = trained.copy()
+        if coherent is not None and coherent != trained.card.coherent:  # it then looks at other signals
+            trained = trained.described(coherent=coherent, calibration=None)
         self.trained = trained.ready(self.device, precision)
         self.model = self.trained.network
         stride, convention = self.model.backbone.stride, self.model.convention

@@ -60,11 +60,15 @@ class Expected(NamedTuple):
         place: ``(n, 2)`` xy as shares of the target map's larger side.
         width: ``(n,)`` how far the votes that count are from the local map, root mean square.
         share: ``(n,)`` how much of the votes' weight agrees with it, in [0, 1].
+        support: ``(n,)`` mean weight of the votes around a point.
+        common: ``(n,)`` mean weight of all votes, what both images have in common.
     """
 
     place: Tensor
     width: Tensor
     share: Tensor
+    support: Tensor
+    common: Tensor
 
 
 def coarse_units(maps: Tensor) -> Tensor:
@@ -100,8 +104,8 @@ def expect(votes: Votes, points: Tensor) -> Expected:
     sums are products with the ``(n, m)`` weights, and the two slopes have a closed form.
     """
     here, shift = votes.source, votes.target - votes.source
-    apart = (points[:, None] - here).square().sum(dim=2)
-    asked = torch.exp(-apart / (2 * REACH**2)) * votes.weight
+    near = torch.exp(-(points[:, None] - here).square().sum(dim=2) / (2 * REACH**2))
+    asked = near * votes.weight
     say, place, distance = asked, points, asked
     for _ in range(_ROUNDS):
         total = say.sum(dim=1, keepdim=True).clamp(min=_TINY)
@@ -112,9 +116,9 @@ def expect(votes: Votes, points: Tensor) -> Expected:
         fitted = (here @ slope) + constant[:, None]
         distance = (fitted - shift).square().sum(dim=2)
         say = asked / (1 + distance / OUTLIER**2)
-    total = say.sum(dim=1).clamp(min=_TINY)
+    total, whole = say.sum(dim=1).clamp(min=_TINY), asked.sum(dim=1).clamp(min=_TINY)
     width = ((say * distance).sum(dim=1) / total).sqrt()
-    return Expected(place, width, total / asked.sum(dim=1).clamp(min=_TINY))
+    return Expected(place, width, total / whole, whole / near.sum(dim=1), votes.weight.mean().expand(len(points)))
 
 
 def _slopes(say: Tensor, here: Tensor, shift: Tensor, middle: Tensor, mean: Tensor, total: Tensor) -> Tensor:
@@ -162,17 +166,22 @@ def shares_of(cells: Tensor, size: Size) -> Tensor:
     return (cells.to(torch.float32) + 0.5) / max(size)
 
 
-def coherent(scores: ScoreMaps, source: Features, target: Features) -> ScoreMaps:
+class Coherent:
     """Score maps of two (batches of) images that heed the matches around a point; votes are cast once."""
-    heat = (source.temperature * target.temperature).to(torch.float32)
-    votes = [
-        cast_votes(coarse_units(first), coarse_units(second), warmth)
-        for first, second, warmth in zip(source.maps, target.maps, heat, strict=True)
-    ]
 
-    def maps(points: Tensor) -> Tensor:
-        shares = shares_of(points, source.map_size)
-        lowered = [penalty(expect(one, each), target.map_size) for one, each in zip(votes, shares, strict=True)]
-        return scores(points) + torch.stack(lowered)
+    def __init__(self, scores: ScoreMaps, source: Features, target: Features) -> None:
+        self.scores, self.sizes = scores, (source.map_size, target.map_size)
+        heat = (source.temperature * target.temperature).to(torch.float32)
+        self.votes = [
+            cast_votes(coarse_units(first), coarse_units(second), warmth)
+            for first, second, warmth in zip(source.maps, target.maps, heat, strict=True)
+        ]
 
-    return maps
+    def __call__(self, points: Tensor) -> Tensor:
+        """Points ``(B, N, 2)`` in cells of the sources -> scores ``(B, N, h, w)``."""
+        lowered = [penalty(each, self.sizes[1]) for each in self.expect(points)]
+        return self.scores(points) + torch.stack(lowered)
+
+    def expect(self, points: Tensor) -> list[Expected]:
+        """Where points ``(B, N, 2)`` in cells of the sources should lie."""
+        return [expect(*each) for each in zip(self.votes, shares_of(points, self.sizes[0]), strict=True)]

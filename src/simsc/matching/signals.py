@@ -11,13 +11,20 @@ import torch
 from torch import Tensor
 
 from simsc.coordinates import Size
+from simsc.matching.coherence import Expected, cell_shares
 from simsc.matching.features import at_least_float
 
 SIGNALS = ("mass", "margin", "sharpness", "similarity", "cycle")
 """Names of the signals, in their order; the last one needs the way back and is :func:`cycle_signal`."""
 
+COHERENCE_SIGNALS = ("distinctness", "support", "common")
+"""What models that heed coherence know besides; these stand before the cycle."""
+
 NEAR = 0.07
 """Radius around a match, as a share of the map's larger side, within which probability supports it."""
+
+ELSEWHERE = 0.2
+"""From this distance on, as a share of the larger side, another place of the source is not the point itself."""
 
 _SMALLEST = 1e-4
 _NEAREST = 0.01  # a cycle that closes better than this share of the image is as good as closed
@@ -65,6 +72,27 @@ def _near(found: Tensor, size: Size) -> Tensor:
         for side, length in enumerate((size[1], size[0]))
     )
     return down[..., :, None] + across[..., None, :] <= radius**2
+
+
+def distinctness(likeness: Tensor, points: Tensor, size: Size) -> Tensor:
+    """How unlike everything else in the source its points are: one minus the best cosine similarity elsewhere.
+
+    Args:
+        likeness: ``(n, h * w)`` cosine similarities of the points to all cells of their own image.
+        points: ``(n, 2)`` as shares of the map's larger side.
+        size: ``(h, w)``.
+
+    >>> distinctness(torch.tensor([[1.0, 0.2, 0.4]]), torch.tensor([[0.5 / 3, 0.5 / 3]]), (1, 3))
+    tensor([0.6000])
+    """
+    apart = (points[:, None] - cell_shares(size, points)).square().sum(dim=2)
+    return 1 - likeness.masked_fill(apart < ELSEWHERE**2, -1.0).amax(dim=1)
+
+
+def coherence_signals(distinct: Tensor, expected: Expected) -> Tensor:
+    """Signals ``(n, 3)``: how unlike other places a point is, and how well its surroundings and the images match."""
+    votes = (torch.log(weight + _SMALLEST) for weight in (expected.support, expected.common))
+    return torch.stack([distinct, *votes], dim=-1)
 
 
 def cycle_signal(error: Tensor, side: float) -> Tensor:

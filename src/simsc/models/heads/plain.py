@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from simsc.matching.coherence import cast_votes, coarse_units, coherent, expect, penalty, shares_of
+from simsc.matching.coherence import Coherent, cast_votes, coarse_units, expect, penalty, shares_of
 from simsc.matching.features import Features
 from simsc.matching.scores import QueryMode, ScoreMaps, feature_scores, query_features, query_scorer, shared_scores
 from simsc.models.backbone import Backbone
@@ -35,7 +35,7 @@ class Plain(Head):
         scores = query_scorer(
             source.maps, target.maps, source.beta, target.beta, normalize=self.normalize, query=self.query
         )
-        return coherent(scores, source, target) if self.coherent else scores
+        return Coherent(scores, source, target) if self.coherent else scores
 
     def score_pairs(self, images: Features, source: Tensor, target: Tensor, cells: Tensor) -> Tensor:
         """What belongs to an image is computed once, whichever pairs it is in."""
