@@ -11,9 +11,10 @@ from typer.testing import CliRunner
 from simsc.cli.models import app
 from simsc.errors import ConfigError, WeightsError
 from simsc.models import DEFAULT, QUICK
-from simsc.models.card import packaged_models
+from simsc.models.card import Card, packaged_models
 from simsc.models.heads import HEADS
 from simsc.models.specs import find_backbone, list_backbones
+from simsc.models.trained import Trained
 from simsc.models.weights import weights_path
 
 run = CliRunner().invoke
@@ -124,3 +125,20 @@ def test_info_prints_what_the_guide_says_about_the_heads() -> None:
         row = next(line for line in guide.splitlines() if line.startswith(f"| `{head}` |"))
         cells = [cell.strip("` ").removesuffix(" MB") for cell in row.strip("|").split("|")]
         assert cells in printed, (cells, text)
+
+
+def test_a_model_can_be_written_to_be_used_in_another_way(tmp_path: Path) -> None:
+    out = tmp_path / "other.safetensors"
+    options = ["--size", "288", "--localizer", "window-soft-argmax", "--coherent"]
+    done = run(app, ["average", QUICK, "--out", str(out), "--half", *options])
+    assert done.exit_code == 0, done.output
+    before, after = Card.read(packaged_models()[QUICK]), Card.read(out)
+    assert (after.image_size, after.localizer, after.coherent) == (288, "window-soft-argmax", True)
+    assert before.calibration is not None
+    assert after.calibration is None  # it was fitted to other signals
+    assert Trained.open(out).network.head.coherent
+    assert run(app, ["average", QUICK, "--out", str(out)]).exit_code == 0
+    assert Card.read(out).calibration == before.calibration
+    refused = run(app, ["average", QUICK, "--out", str(out), "--localizer", "agrmax"])
+    assert isinstance(refused.exception, ConfigError)
+    assert "argmax" in str(refused.exception)

@@ -33,14 +33,17 @@ class EncoderGraph(nn.Module):
 
 
 class MatcherGraph(nn.Module):
-    """The whole matcher for two images of equal size and any number of points, all in pixels of the input."""
+    """The whole matcher for two images of equal size and any number of points, all in pixels of the input.
+
+    Each point for itself: the votes of the matches around it (:mod:`simsc.matching.coherence`) are left out.
+    """
 
     inputs = ("source", "target", "points")
     outputs = ("matches", "confidence", "temperature")
 
     def __init__(self, trained: Trained) -> None:
         super().__init__()
-        self.model = trained.network
+        self.model = trained.described(coherent=False).network
         self.localizer, self.beta_eval = trained.localizer, trained.beta_eval
 
     def forward(self, source: Tensor, target: Tensor, points: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -167,7 +167,8 @@ def adaptation(start: str | Path | None, pairs: int, epochs: int, seed: int, ste
     changes = {**asdict(card.design), **RECIPE, "start": name, "data": "coco", "seed": seed}
     if card.image_size is not None:
         changes["image_size"] = card.image_size
-    changes |= {"localizer": card.localizer, "beta_eval": card.beta_eval, "max_pairs": in_epoch}
+    changes |= {"localizer": card.localizer, "coherent": card.coherent, "beta_eval": card.beta_eval}
+    changes["max_pairs"] = in_epoch
     # Few pairs make short epochs: more of them then, for the same number of steps.
     changes["epochs"] = min(4 * epochs, max(epochs, steps * BATCH // in_epoch)) if epochs else 0
     return Config().updated(changes)
