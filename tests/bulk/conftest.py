@@ -56,15 +56,10 @@ def vit() -> Matcher:
             backbone, temperature="fixed:0.01", trainable="none", head="upsampled:layers=1,hidden=32"
         ).eval()
     random = np.random.default_rng(2)
-    right, present = (tuple(random.normal(0, 0.4, 45).tolist()) for _ in range(2))
-    calibration = Calibration(
-        (0.0, 1.0, 0.3, 0.9, 0.1, -1.0, -1.0, 2.0),
-        (2.0, 2.0, 0.2, 0.1, 0.1, 1.0, 1.0, 1.0),
-        right,
-        present,
-        sure=0.6,
-        none=0.3,
-    )
+    right, present = (tuple(random.normal(0, 0.2, 91).tolist()) for _ in range(2))
+    center = (0.0, 1.0, 0.3, 0.9, 0.0, 0.0, 0.0, 0.1, 0.1, -1.0, -1.0, 2.0)
+    scale = (2.0, 2.0, 0.2, 0.1, 2.0, 2.0, 2.0, 0.1, 0.1, 1.0, 1.0, 1.0)
+    calibration = Calibration(center, scale, right, present, sure=0.6, none=0.3)
     return Matcher(Trained.of(network).described(calibration=calibration, coherent=True), size=126, device="cpu")
 
 

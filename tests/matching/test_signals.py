@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from simsc.matching.coherence import shares_of
-from simsc.matching.signals import ELSEWHERE, NEAR, SIGNALS, cycle_signal, distinctness, map_signals
+from simsc.matching.signals import ELSEWHERE, NEAR, RADII, SIGNALS, cycle_signal, distinctness, map_signals
 
 NAMES = {name: place for place, name in enumerate(SIGNALS)}
 
@@ -72,9 +72,21 @@ def test_a_point_is_distinct_where_nothing_else_in_its_image_is_like_it() -> Non
     likeness[0, 2, 2], likeness[0, 2, 3], likeness[0, 2, 9] = 1.0, 0.9, 0.4  # itself, a neighbour, another place
     likeness[1, 5, 5] = 1.0
     points = shares_of(torch.tensor([[2.0, 2.0], [5.0, 5.0]]), size)
-    assert distinctness(likeness.flatten(1), points, size).tolist() == pytest.approx([0.6, 1.0])
-    near, far = (2 + math.floor(10 * ELSEWHERE) - 1, 2 + math.ceil(10 * ELSEWHERE) + 1)
-    for column, expected in ((near, 0.6), (far, 0.3)):
+    assert distinctness(likeness.flatten(1), points, size).flatten().tolist() == pytest.approx([0.6, 0.6, 1.0, 1.0])
+    assert ELSEWHERE == (0.1, 0.2)
+    for column, expected in ((2, [0.6, 0.6]), (4, [0.3, 0.6]), (5, [0.3, 0.3])):
         likeness[0, 2, 3:9] = 0.0
         likeness[0, 2, column] = 0.7
-        assert distinctness(likeness.flatten(1), points, size)[0].item() == pytest.approx(expected)
+        points = shares_of(torch.tensor([[2.1, 2.0], [5.0, 5.0]]), size)
+        assert distinctness(likeness.flatten(1), points, size)[0].tolist() == pytest.approx(expected)
+
+
+def test_further_masses_are_those_of_their_radii() -> None:
+    scores = torch.zeros(1, 1, 40, 40)
+    found = torch.tensor([[[20.0, 20.0]]])
+    own, further = map_signals(scores, found, 1.0), map_signals(scores, found, 1.0, further=True)
+    torch.testing.assert_close(further[..., :4], own)
+    rows, columns = torch.meshgrid(torch.arange(40), torch.arange(40), indexing="ij")
+    for radius, signal in zip(RADII, further[0, 0, 4:], strict=True):
+        inside = ((rows - 20) ** 2 + (columns - 20) ** 2 <= (40 * radius) ** 2).float().mean()
+        assert signal.item() == pytest.approx(torch.logit(inside).item(), rel=1e-4)

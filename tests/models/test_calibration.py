@@ -80,3 +80,10 @@ def test_examples_count_by_their_weight() -> None:
 def test_the_sigmoid_never_overflows(value: float) -> None:
     with np.errstate(all="raise", under="ignore"):
         assert 0 <= sigmoid(np.array([value]))[0] <= 1
+
+
+def test_signals_of_another_kind_of_model_are_refused() -> None:
+    one = Calibration((0.0, 0.0), (1.0, 1.0), (0.0,) * 6, (0.0,) * 6, 0.9, 0.1)
+    assert one.probabilities(np.zeros((3, 2)))[0].tolist() == [0.5, 0.5, 0.5]
+    with pytest.raises(WeightsError, match=r"2 signals .* have 5; fit it again"):
+        one.probabilities(np.zeros((3, 5)))

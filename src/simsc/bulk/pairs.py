@@ -98,7 +98,7 @@ class Query:
         temperature: of the source.
         shares: ``(n, 2)`` the points as shares of the source's larger side.
         units: of the source, see :class:`Ready`.
-        distinct: ``(n,)`` how unlike other places of the source they are, with ``units``.
+        distinct: ``(n, 2)`` how unlike other places of the source they are, with ``units``.
     """
 
     features: Tensor
@@ -141,7 +141,7 @@ class Found:
         confidence, status: ``(n,)`` as of :class:`simsc.matcher.MatchResult`; without the way back, the peak
             probability and ``unsure``.
         temperature: of the pair.
-        signals: ``(n, 4)`` of the score maps, 7 with coherence, or None where nobody will judge by them.
+        signals: ``(n, 4)`` of the score maps, 11 with coherence, or None where nobody will judge by them.
         cycle_error: ``(n,)`` pixels of the source; None without the way back.
         mirrored: whether the mirror image of the source was matched.
     """
@@ -362,9 +362,10 @@ def _expected(target: Ready, asked: Sequence[Query], size: int) -> list[Expected
 def _columns(
     matcher: Matcher, target: Ready, queries: Tensor, heat: Tensor, expected: Expected | None, judged: bool
 ) -> Tensor:
-    """Match, peak probability and, if ``judged``, signals ``(n, 3 or 7)`` of queries ``(n, C)`` over a target."""
+    """Match, peak probability and, if ``judged``, signals ``(n, 3 to 10)`` of queries ``(n, C)`` over a target."""
+    further = expected is not None
     if not len(queries):
-        return queries.new_zeros(0, 7 if judged else 3)
+        return queries.new_zeros(0, (10 if further else 7) if judged else 3)
     scores = _scores(queries, target)
     if expected is not None:
         scores = scores + penalty(Expected(*map(_filled, expected)), target.map_size)
@@ -373,7 +374,7 @@ def _columns(
     columns = [cells, peak_probability(scores)[..., None]]
     if judged:
         heat = torch.cat([heat, heat[-1:].expand(scores.shape[1] - len(heat))])
-        columns.append(map_signals(scores, cells, heat[None]))
+        columns.append(map_signals(scores, cells, heat[None], further))
     return torch.cat(columns, dim=-1)[0, : len(queries)]
 
 

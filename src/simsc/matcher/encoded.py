@@ -114,13 +114,14 @@ class PairScorer:
         return dense_match(self.source.features, self.target.features, cells, score_maps=self, localizer=localizer)
 
     def signals(self, cells: Tensor, found: Tensor) -> Tensor:
-        """Signals ``(n, 4)``, 7 with coherence, of matches of points ``(n, 2)``, both in cells of their images."""
+        """Signals ``(n, 4)``, 11 with coherence, of matches of points ``(n, 2)``, both in cells of their images."""
         size = chunk_size(self.source.features, self.target.features)
         chunks = zip(cells.split(size), found.split(size), strict=True)
         return torch.cat([self._signals(asked, answer) for asked, answer in chunks])
 
     def _signals(self, cells: Tensor, found: Tensor) -> Tensor:
-        own = map_signals(self(cells[None]), found[None], self.temperature)[0]
+        further = isinstance(self.scores, Coherent)
+        own = map_signals(self(cells[None]), found[None], self.temperature, further)[0]
         if not isinstance(self.scores, Coherent):
             return own
         features = self.source.features

@@ -44,7 +44,7 @@ def judge(
 
     Args:
         calibration: of the model; without one, confidence is the peak probability and no match is sure.
-        signals: ``(n, 4)`` of their score maps, or 7 of a model that heeds coherence.
+        signals: ``(n, 4)`` of their score maps, or 11 of a model that heeds coherence.
         error: ``(n,)`` cycle errors in pixels of a source, or of ``n`` sources, whose larger side is ``side``.
         peak: ``(n,)`` peak probabilities.
     """

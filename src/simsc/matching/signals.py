@@ -17,25 +17,28 @@ from simsc.matching.features import at_least_float
 SIGNALS = ("mass", "margin", "sharpness", "similarity", "cycle")
 """Names of the signals, in their order; the last one needs the way back and is :func:`cycle_signal`."""
 
-COHERENCE_SIGNALS = ("distinctness", "support", "common")
-"""What models that heed coherence know besides; these stand before the cycle."""
+FURTHER_SIGNALS = ("closest", "wider", "widest", "distinct", "distinctive", "support", "common")
+"""What models that heed coherence look at besides; these stand before the cycle."""
 
 NEAR = 0.07
 """Radius around a match, as a share of the map's larger side, within which probability supports it."""
 
-ELSEWHERE = 0.2
-"""From this distance on, as a share of the larger side, another place of the source is not the point itself."""
+RADII = (0.035, 0.14, 0.25)
+"""Further radii within which probability is summed up."""
+
+ELSEWHERE = (0.1, 0.2)
+"""From these distances on, as shares of the larger side, another place of the source is not the point itself."""
 
 _SMALLEST = 1e-4
 _NEAREST = 0.01  # a cycle that closes better than this share of the image is as good as closed
 
 
-def map_signals(scores: Tensor, found: Tensor, temperature: float | Tensor) -> Tensor:
-    """Signals ``(B, N, 4)`` of score maps, at the temperature they were divided by.
+def map_signals(scores: Tensor, found: Tensor, temperature: float | Tensor, further: bool = False) -> Tensor:
+    """Signals ``(B, N, 4)`` of score maps, at the temperature they were divided by; 7 with the ``further`` ones.
 
     ``mass`` is the log-odds of the probability near the match; ``margin`` how far, in logits, the best cell near the
     match exceeds the best one elsewhere; ``sharpness`` one minus the entropy relative to a uniform map's;
-    ``similarity`` the cosine similarity of the best cell.
+    ``similarity`` the cosine similarity of the best cell. Further ones are masses within :data:`RADII`.
 
     Args:
         scores: ``(B, N, h, w)``.
@@ -48,12 +51,13 @@ def map_signals(scores: Tensor, found: Tensor, temperature: float | Tensor) -> T
     tensor([[[ 9.2101, 20.0000,  1.0000,  0.8000]]])
     """
     logits = at_least_float(scores).flatten(2)
-    near = _near(found.to(logits.dtype), (scores.shape[-2], scores.shape[-1])).flatten(2)
+    size = (scores.shape[-2], scores.shape[-1])
+    found = found.to(logits.dtype)
+    near = _near(found, size, NEAR).flatten(2)
     best = logits.amax(dim=2)
     beneath = logits - best[..., None]
     weights = beneath.exp()
     total = weights.sum(dim=2)
-    mass = ((weights * near).sum(dim=2) / total).clamp(_SMALLEST, 1 - _SMALLEST)
     entropy = (total.log() - (weights * beneath).sum(dim=2) / total) / math.log(max(logits.shape[2], 2))
     lowest = torch.finfo(logits.dtype).min
     inside = logits.masked_fill(~near, lowest).amax(dim=2)
@@ -61,12 +65,19 @@ def map_signals(scores: Tensor, found: Tensor, temperature: float | Tensor) -> T
     margin = (inside - torch.maximum(outside, logits.amin(dim=2))).clamp(-20, 20)
     scale = torch.as_tensor(temperature, dtype=logits.dtype, device=logits.device)
     similarity = best * (scale if scale.ndim == 2 else scale.reshape(-1, 1))
-    return torch.stack([torch.logit(mass), margin, 1 - entropy, similarity.clamp(-1, 1)], dim=-1)
+    own = [_mass(weights, near, total), margin, 1 - entropy, similarity.clamp(-1, 1)]
+    wider = [_mass(weights, _near(found, size, radius).flatten(2), total) for radius in (RADII if further else ())]
+    return torch.stack([*own, *wider], dim=-1)
 
 
-def _near(found: Tensor, size: Size) -> Tensor:
-    """Which cells ``(B, N, h, w)`` lie within :data:`NEAR` of points ``(B, N, 2)``."""
-    radius = max(NEAR * max(size), 1.0)
+def _mass(weights: Tensor, near: Tensor, total: Tensor) -> Tensor:
+    """Log-odds ``(B, N)`` of the share of weights ``(B, N, hw)`` that lies in some cells."""
+    return torch.logit(((weights * near).sum(dim=2) / total).clamp(_SMALLEST, 1 - _SMALLEST))
+
+
+def _near(found: Tensor, size: Size, share: float) -> Tensor:
+    """Which cells ``(B, N, h, w)`` lie within a share of the larger side of points ``(B, N, 2)``."""
+    radius = max(share * max(size), 1.0)
     across, down = (
         (torch.arange(length, device=found.device, dtype=found.dtype) - found[..., side, None]).square()
         for side, length in enumerate((size[1], size[0]))
@@ -75,7 +86,9 @@ def _near(found: Tensor, size: Size) -> Tensor:
 
 
 def distinctness(likeness: Tensor, points: Tensor, size: Size) -> Tensor:
-    """How unlike everything else in the source its points are: one minus the best cosine similarity elsewhere.
+    """How unlike everything else in its image a point is ``(n, 2)``: one minus the best similarity elsewhere.
+
+    Elsewhere begins at the two distances of :data:`ELSEWHERE`.
 
     Args:
         likeness: ``(n, h * w)`` cosine similarities of the points to all cells of their own image.
@@ -83,16 +96,19 @@ def distinctness(likeness: Tensor, points: Tensor, size: Size) -> Tensor:
         size: ``(h, w)``.
 
     >>> distinctness(torch.tensor([[1.0, 0.2, 0.4]]), torch.tensor([[0.5 / 3, 0.5 / 3]]), (1, 3))
-    tensor([0.6000])
+    tensor([[0.6000, 0.6000]])
     """
     apart = (points[:, None] - cell_shares(size, points)).square().sum(dim=2)
-    return 1 - likeness.masked_fill(apart < ELSEWHERE**2, -1.0).amax(dim=1)
+    return torch.stack([1 - likeness.masked_fill(apart < far**2, -1.0).amax(dim=1) for far in ELSEWHERE], dim=1)
 
 
 def coherence_signals(distinct: Tensor, expected: Expected) -> Tensor:
-    """Signals ``(n, 3)``: how unlike other places a point is, and how well its surroundings and the images match."""
-    votes = (torch.log(weight + _SMALLEST) for weight in (expected.support, expected.common))
-    return torch.stack([distinct, *votes], dim=-1)
+    """Signals ``(n, 4)``: how unlike other places a point is, and how well its surroundings and the images match.
+
+    ``distinct`` is what :func:`distinctness` gave, ``(n, 2)``.
+    """
+    votes = torch.stack([expected.support, expected.common], dim=1)
+    return torch.cat([distinct, torch.log(votes + _SMALLEST)], dim=1)
 
 
 def cycle_signal(error: Tensor, side: float) -> Tensor:

@@ -46,6 +46,11 @@ class Calibration:
 
     def probabilities(self, signals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Probability ``(n,)`` that each match is right, and that its point has a counterpart at all."""
+        if signals.shape[1] != len(self.center):
+            raise WeightsError(
+                f"the model's calibration is for {len(self.center)} signals and its matches have {signals.shape[1]}; "
+                "fit it again with simsc calibrate"
+            )
         design = terms((signals - np.array(self.center)) / np.array(self.scale))
         # Sums row by row: the last digits of a matrix product depend on how many rows there are.
         right, present = ((design * np.array(weights)).sum(axis=1) for weights in (self.right, self.present))
