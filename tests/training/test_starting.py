@@ -23,11 +23,12 @@ def _nothing_here(tmp_path, monkeypatch):
 @pytest.fixture
 def packaged():
     path = packaged_models()["simsc-resnet50"]
-    return Card.read(path).design.backbone, path
+    return Card.read(path).design, path
 
 
 def test_the_whole_model_is_taken_where_it_is_of_the_same_kind(packaged):
-    config, notes = available_start(Config(backbone=packaged[0]))
+    design = packaged[0]
+    config, notes = available_start(Config(backbone=design.backbone, head=design.head))
     assert config.start == "simsc-resnet50"
     assert len(notes) == 1
     assert "starts from the packaged model simsc-resnet50" in notes[0]
@@ -35,7 +36,7 @@ def test_the_whole_model_is_taken_where_it_is_of_the_same_kind(packaged):
 
 
 def test_its_backbone_is_taken_where_the_temperature_is_another(packaged):
-    config, _ = available_start(Config(backbone=packaged[0], temperature="single"))
+    config, _ = available_start(Config(backbone=packaged[0].backbone, temperature="single"))
     assert (config.start, config.weights) == ("", str(packaged[1]))
     Trained.begin(config.to_dict())
 
