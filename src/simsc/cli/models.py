@@ -166,6 +166,7 @@ def _trained_facts(name: str, path: Path) -> dict[str, Any]:
         "bytes": path.stat().st_size,
         **asdict(card.design),
         "localizer": card.localizer,
+        "coherent": card.coherent,
         "beta_eval": card.beta_eval,
         "image_size": card.image_size,
         "protocol": card.protocol,
