@@ -187,7 +187,9 @@ def average(models: Sequence[Trained], shares: Sequence[float] | None = None) ->
             mean.copy_(sum(state[name] * (share / total) for state, share in zip(states, shares, strict=True)))
     origins = {model.card.origin for model in models}
     return Trained(network, models[0].card).described(
-        best=None, averaged=sum(model.card.averaged for model in models), origin=origins.pop() if len(origins) == 1 else ""
+        best=None,
+        averaged=sum(model.card.averaged for model in models),
+        origin=origins.pop() if len(origins) == 1 else "",
     )
 
 
