@@ -14,6 +14,7 @@ from simsc.matcher import Matcher
 from simsc.matching import coherence
 from simsc.matching.coherence import Expected, Votes, cast_votes, cell_shares, coarse_units, expect, penalty, shares_of
 from simsc.matching.features import Features
+from simsc.matching.signals import FURTHER_SIGNALS, SIGNALS
 from simsc.models.model import SimSC
 from simsc.models.trained import Trained
 
@@ -150,3 +151,10 @@ def test_all_doors_of_a_head_give_the_same_scores(color_model: SimSC, mosaic) ->
     raw = Trained.of(color_model).network.scorer(first, target)(cells[None])[0]
     assert (alone[0] <= raw + 1e-3).all()
     assert (alone[0] < raw - 0.1).any()
+
+
+@pytest.mark.parametrize("coherent", [False, True])
+def test_a_match_has_all_signals_that_are_named(color_model: SimSC, mosaic, coherent: bool) -> None:
+    result = Matcher(color_model, coherent=coherent, device="cpu").match(mosaic(), mosaic(), [[40.0, 72.0]])
+    assert result.signals.shape == (1, len(SIGNALS) + coherent * len(FURTHER_SIGNALS))
+    assert np.isfinite(result.signals).all()

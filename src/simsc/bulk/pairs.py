@@ -330,13 +330,13 @@ def look_up(matcher: Matcher, target: Ready, asked: Sequence[Query], judged: boo
     size = max(MAX_SCORES // len(target.rows) // ROW_MULTIPLE, 1) * ROW_MULTIPLE
     queries = torch.cat([query.features for query in asked]).split(size)
     heat = torch.tensor(heats).repeat_interleave(torch.tensor(counts)).to(target.rows).split(size)
-    expected: Sequence[Expected | None] = _expected(target, asked, size) or [None] * len(queries)
-    chunks = zip(queries, heat, expected, strict=True)
+    expected = _expected(target, asked)
+    places: Sequence[Expected | None] = [None] * len(queries) if expected is None else _split(expected, size)
+    chunks = zip(queries, heat, places, strict=True)
     table = torch.cat([_columns(matcher, target, *chunk, judged) for chunk in chunks])
-    if judged and expected[0] is not None:
+    if judged and expected is not None:
         distinct = torch.cat([query.distinct for query in asked if query.distinct is not None])
-        known = Expected(*(torch.cat(parts) for parts in zip(*(each for each in expected if each), strict=True)))
-        table = torch.cat([table, coherence_signals(distinct, known)], dim=1)
+        table = torch.cat([table, coherence_signals(distinct, expected)], dim=1)
     points, rest = target.pixels(table[:, :2]), table[:, 2:].cpu().numpy()
     found, stop = [], 0
     for count, temperature in zip(counts, heats, strict=True):
@@ -346,17 +346,21 @@ def look_up(matcher: Matcher, target: Ready, asked: Sequence[Query], judged: boo
     return found
 
 
-def _expected(target: Ready, asked: Sequence[Query], size: int) -> list[Expected]:
-    """Where the points of all queries should lie in the target, ``size`` at a time; nothing without coherence."""
+def _expected(target: Ready, asked: Sequence[Query]) -> Expected | None:
+    """Where the points of all queries should lie in the target; None without coherence."""
     if target.units is None:
-        return []
+        return None
     found = [
         expect(cast_votes(query.units, target.units, query.temperature * target.temperature), query.shares)
         for query in asked
         if query.units is not None
     ]
-    columns = [torch.cat(parts).split(size) for parts in zip(*found, strict=True)]
-    return [Expected(*chunk) for chunk in zip(*columns, strict=True)]
+    return Expected(*(torch.cat(parts) for parts in zip(*found, strict=True)))
+
+
+def _split(expected: Expected, size: int) -> list[Expected]:
+    """So many points at a time."""
+    return [Expected(*parts) for parts in zip(*(column.split(size) for column in expected), strict=True)]
 
 
 def _columns(

@@ -120,10 +120,10 @@ class PairScorer:
         return torch.cat([self._signals(asked, answer) for asked, answer in chunks])
 
     def _signals(self, cells: Tensor, found: Tensor) -> Tensor:
-        further = isinstance(self.scores, Coherent)
-        own = map_signals(self(cells[None]), found[None], self.temperature, further)[0]
+        scores = self(cells[None])
         if not isinstance(self.scores, Coherent):
-            return own
+            return map_signals(scores, found[None], self.temperature)[0]
+        own = map_signals(scores, found[None], self.temperature, further=True)[0]
         features = self.source.features
         alike = query_scores(features.maps, features.maps, cells[None])[0].flatten(1)
         distinct = distinctness(alike, shares_of(cells, features.map_size), features.map_size)

@@ -32,6 +32,8 @@ CLOSING = 0.05
 """Distance, there and back, at which a vote's weight falls to a third."""
 SLACK = 0.1
 """How far from the expected place a point may well lie where all votes agree."""
+SPREAD = 1.5
+"""How much further, for each unit of the votes' own distance from the local map."""
 DOUBT = 0.1
 """What the expected place can lower a probability to, where all votes agree; divided by their share, cubed."""
 
@@ -137,7 +139,7 @@ def _slopes(say: Tensor, here: Tensor, shift: Tensor, middle: Tensor, mean: Tens
 
 def penalty(expected: Expected, size: Size) -> Tensor:
     """What to add to score maps ``(n, h, w)`` of a target of ``size``: 0 at the expected place, negative elsewhere."""
-    reach = (SLACK**2 + (1.5 * expected.width) ** 2)[:, None]
+    reach = (SLACK**2 + (SPREAD * expected.width) ** 2)[:, None]
     across, down = (
         torch.exp(-((_centres(length, max(size), reach) - expected.place[:, side, None]) ** 2) / (2 * reach))
         for side, length in enumerate((size[1], size[0]))
