@@ -106,7 +106,9 @@ def expect(votes: Votes, points: Tensor) -> Expected:
     sums are products with the ``(n, m)`` weights, and the two slopes have a closed form.
     """
     here, shift = votes.source, votes.target - votes.source
-    near = torch.exp(-(points[:, None] - here).square().sum(dim=2) / (2 * REACH**2))
+    apart = (points[:, :1] - here[:, 0]).square() + (points[:, 1:] - here[:, 1]).square()
+    near = torch.exp(-apart / (2 * REACH**2))
+    grid = torch.cat([here, torch.ones_like(here[:, :1])], dim=1).t()
     asked = near * votes.weight
     say, place, distance = asked, points, asked
     for _ in range(_ROUNDS):
@@ -115,8 +117,9 @@ def expect(votes: Votes, points: Tensor) -> Expected:
         slope = _slopes(say, here, shift, middle, mean, total)
         place = points + mean + ((points - middle)[:, None] @ slope)[:, 0]
         constant = mean - (middle[:, None] @ slope)[:, 0]
-        fitted = (here @ slope) + constant[:, None]
-        distance = (fitted - shift).square().sum(dim=2)
+        planes = torch.cat([slope, constant[:, None]], dim=1).unbind(dim=2)  # both sides of the shift, (n, 3) each
+        across, down = (plane @ grid - shift[:, side] for side, plane in enumerate(planes))
+        distance = across.square() + down.square()
         say = asked / (1 + distance / OUTLIER**2)
     total, whole = say.sum(dim=1).clamp(min=_TINY), asked.sum(dim=1).clamp(min=_TINY)
     width = ((say * distance).sum(dim=1) / total).sqrt()
