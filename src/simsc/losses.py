@@ -108,6 +108,30 @@ def region_cross_entropy(scores: Tensor, points: Tensor, radius: Tensor, mask: T
     return per_point.masked_fill(~counted, 0.0).sum(dim=1) / counted.sum(dim=1).clamp(min=1)
 
 
+def presence_cross_entropy(scores: Tensor, level: Tensor, mask: Tensor, present: bool) -> Tensor:
+    """What it costs to see a counterpart where there is none, or none where there is one; beyond the paper.
+
+    A further place, whose score is ``level``, stands for "nowhere": the probability of a counterpart is what a softmax
+    over the map and that place leaves to the map.
+
+    Args:
+        scores: ``(B, N, h, w)`` score maps.
+        level: ``(B,)`` score of the further place.
+        mask: ``(B, N)`` which points are real.
+        present: whether they have a counterpart.
+
+    Returns:
+        ``(B,)`` mean over the valid points of each pair; 0 for a pair without any.
+
+    >>> flat = torch.zeros(1, 1, 1, 3)   # three cells and the further place, equally likely
+    >>> presence_cross_entropy(flat, torch.zeros(1), torch.tensor([[True]]), present=False).exp()
+    tensor([4.])
+    """
+    excess = at_least_float(scores).flatten(2).logsumexp(dim=2) - level[:, None]
+    per_point = F.softplus(-excess if present else excess)
+    return per_point.masked_fill(~mask, 0.0).sum(dim=1) / mask.sum(dim=1).clamp(min=1)
+
+
 def temperature_regularizer(beta: Tensor, threshold: float = 0.1) -> Tensor:
     """``max(0, log(threshold) - log(beta))``, mean over all temperatures (Eq. 6): keeps them from falling to 0.
 

@@ -14,8 +14,9 @@ from simsc.models.model import SimSC
 from simsc.training.batches import PairBatch, points_between
 from simsc.training.config import Config
 from simsc.training.feed import Work
-from simsc.training.objective import PairObjective
+from simsc.training.objective import NOWHERE, PairObjective
 from simsc.training.step import Optimization
+from simsc.training.teacher import SHARE
 
 SIZE, CELLS = (32, 48), 6  # of the input, and of its map of 2x3 cells of 16 pixels
 BETAS = (0.05, 0.5, 0.02)
@@ -168,3 +169,31 @@ def test_points_between_add_to_the_loss_by_their_weight(model: SimSC) -> None:
     ]
     assert losses[1] > losses[0]
     assert losses[2] - losses[1] == pytest.approx(losses[1] - losses[0], rel=1e-5)
+
+
+def test_lessons_add_their_cross_entropy_by_weight_and_share(model: SimSC) -> None:
+    state, pairs = (orthogonal_cells(),), batch()
+    lesson = PairBatch(
+        (), pairs.source[:1], pairs.target[:1], pairs.source_points[:1], pairs.target_points[1:2], pairs.mask[:1]
+    )
+    plain = PairObjective(model, CONFIG)(state, SIZE, pairs)
+    taught = PairObjective(model, replace(CONFIG, taught=0.5))(state, SIZE, pairs, lesson)
+    cost = entropy(BETAS[0], BETAS[1], found=True)
+    assert (taught.total - plain.total).item() == pytest.approx(0.5 / SHARE * cost, rel=1e-4)
+    assert taught.cross_entropy.item() == plain.cross_entropy.item()
+
+
+def test_points_without_a_counterpart_cost_what_is_seen_in_the_target(model: SimSC) -> None:
+    """Each query's best cell has similarity 1, five have 0; a point that stands alone must find nothing."""
+    pairs = batch()
+    alone = replace(pairs, alone=pairs.source_points, alone_mask=torch.tensor([[True], [False], [True]]))
+    before, known, both = (
+        PairObjective(model, replace(CONFIG, absent=weight))((orthogonal_cells(),), SIZE, each).total.item()
+        for weight, each in ((0.0, pairs), (1.0, pairs), (1.0, alone))
+    )
+    heats = [BETAS[a] * BETAS[b] for a, b in ENDS]
+    excess = [1 / heat + math.log1p((CELLS - 1) * math.exp(-1 / heat)) - NOWHERE / heat for heat in heats]
+    found = sum(math.log1p(math.exp(-each)) for each in excess)
+    assert known - before == pytest.approx(found, rel=1e-4, abs=1e-5)
+    cost = sum(each + math.log1p(math.exp(-each)) for each in (excess[0], excess[2]))
+    assert both - known == pytest.approx(cost, rel=1e-4)

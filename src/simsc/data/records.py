@@ -114,6 +114,7 @@ class Pair:
         source_box, target_box: ``(4,)`` x0, y0, x1, y1 of the object, if annotated.
         point_names: ``n`` names or ids of the points, if annotated.
         source_view, target_view: how each object is seen, if annotated.
+        source_alone: ``(m, 2)`` points of the source that the target does not have, where that is known.
     """
 
     name: str
@@ -127,6 +128,7 @@ class Pair:
     point_names: tuple[str, ...] = ()
     source_view: View | None = None
     target_view: View | None = None
+    source_alone: np.ndarray = field(default_factory=lambda: np.zeros((0, 2)))
 
     def __post_init__(self) -> None:
         for side in ("source", "target"):
@@ -147,7 +149,7 @@ class Pair:
             )
 
     def swapped(self) -> Pair:
-        """The same pair in the other direction."""
+        """The same pair in the other direction; which points of its new source are alone is not known."""
         return Pair(
             name=f"{self.name}~swapped",
             category=self.category,
@@ -186,6 +188,7 @@ def pair_of(source: Annotated, target: Annotated, name: str | None = None) -> Pa
         point_names=tuple(names[index] if names else str(index) for index in common.tolist()),
         source_view=source.view,
         target_view=target.view,
+        source_alone=source.points[np.setdiff1d(np.flatnonzero(source.present), common)],
     )
 
 

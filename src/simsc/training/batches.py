@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,6 +24,8 @@ class PairBatch:
         source, target: ``(B,)`` index of each pair's images.
         source_points, target_points: ``(B, N, 2)`` xy in pixels of the network's input; padding is 0.
         mask: ``(B, N)`` which points are real.
+        alone: ``(B, A, 2)`` xy of source points that the target does not have, padded likewise.
+        alone_mask: ``(B, A)`` which of those are real.
     """
 
     images: tuple[ImageRef, ...]
@@ -31,14 +34,18 @@ class PairBatch:
     source_points: Tensor
     target_points: Tensor
     mask: Tensor
+    alone: Tensor | None = None
+    alone_mask: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.source)
 
     def to(self, device: torch.device) -> PairBatch:
         """The same batch with its tensors on ``device``."""
-        tensors = (self.source, self.target, self.source_points, self.target_points, self.mask)
-        return PairBatch(self.images, *(tensor.to(device, non_blocking=True) for tensor in tensors))
+        moved: dict[str, Any] = {
+            name: part.to(device, non_blocking=True) for name, part in vars(self).items() if isinstance(part, Tensor)
+        }
+        return replace(self, **moved)
 
     def swapped(self) -> PairBatch:
         """The same pairs in the other direction."""
@@ -88,26 +95,33 @@ def points_between(batch: PairBatch, slack: float = 0.3) -> Between:
     )
 
 
-def collate(pairs: Sequence[Pair], frame: Callable[[ImageRef], Frame]) -> PairBatch:
-    """Put pairs into a batch; ``frame`` gives the network's view of an image."""
-    images: dict[str, ImageRef] = {}
+def collate(pairs: Sequence[Pair], frame: Callable[[ImageRef], Frame], images: Sequence[ImageRef] = ()) -> PairBatch:
+    """Put pairs into a batch; ``frame`` gives the network's view of an image, ``images`` come first in it."""
+    unique = {ref.key: ref for ref in images}
     for pair in pairs:
-        images.setdefault(pair.source.key, pair.source)
-        images.setdefault(pair.target.key, pair.target)
-    position = {key: index for index, key in enumerate(images)}
-    shape = (len(pairs), max(len(pair.source_points) for pair in pairs))
-    points = np.zeros((2, *shape, 2), dtype=np.float32)
-    mask = np.zeros(shape, dtype=bool)
-    for row, pair in enumerate(pairs):
-        count = len(pair.source_points)
-        points[0, row, :count] = frame(pair.source).to_network(pair.source_points)
-        points[1, row, :count] = frame(pair.target).to_network(pair.target_points)
-        mask[row, :count] = True
+        unique.setdefault(pair.source.key, pair.source)
+        unique.setdefault(pair.target.key, pair.target)
+    position = {key: index for index, key in enumerate(unique)}
+    source_points, mask = _padded([frame(pair.source).to_network(pair.source_points) for pair in pairs])
+    target_points, _ = _padded([frame(pair.target).to_network(pair.target_points) for pair in pairs])
+    alone, alone_mask = _padded([frame(pair.source).to_network(pair.source_alone) for pair in pairs])
     return PairBatch(
-        images=tuple(images.values()),
+        images=tuple(unique.values()),
         source=torch.tensor([position[pair.source.key] for pair in pairs]),
         target=torch.tensor([position[pair.target.key] for pair in pairs]),
-        source_points=torch.from_numpy(points[0]),
-        target_points=torch.from_numpy(points[1]),
-        mask=torch.from_numpy(mask),
+        source_points=source_points,
+        target_points=target_points,
+        mask=mask,
+        alone=alone,
+        alone_mask=alone_mask,
     )
+
+
+def _padded(lists: Sequence[np.ndarray]) -> tuple[Tensor, Tensor]:
+    """Lists of points ``(n_i, 2)`` filled up with 0 to one length ``(B, N, 2)``, and which of them are real."""
+    shape = (len(lists), max(len(points) for points in lists))
+    filled, mask = np.zeros((*shape, 2), dtype=np.float32), np.zeros(shape, dtype=bool)
+    for row, points in enumerate(lists):
+        filled[row, : len(points)] = points
+        mask[row, : len(points)] = True
+    return torch.from_numpy(filled), torch.from_numpy(mask)

@@ -71,6 +71,9 @@ class Config:
     interpolate: str = "prob"
     normalize_target: bool = True
     between: float = 0.0  # weight of points between neighbouring key-points, which must be found roughly; 0 = off
+    absent: float = 0.0  # weight of telling points that the target does not have from those it has; 0 = off
+    teacher: str = ""  # a trained model whose matches of points that nobody marked are taught too
+    taught: float = 1.0  # weight of what it teaches
     beta_threshold: float = 0.1
     gamma: float = 0.2
 
@@ -185,6 +188,8 @@ _RANGES: dict[str, tuple[float, float]] = {
     "region": (1, 99),
     "kernel": (2, 99),
     "between": (0, 100),
+    "absent": (0, 100),
+    "taught": (0, 100),
     "beta_threshold": (1e-6, 1),
     "gamma": (0, _INFINITY),
     "epochs": (0, 1_000_000),

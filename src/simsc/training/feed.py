@@ -16,6 +16,7 @@ from simsc.evaluation.encoder import ImageEncoder, prefetch
 from simsc.models.model import State
 from simsc.training.batches import PairBatch, collate
 from simsc.training.sampler import Item, Pairing
+from simsc.training.teacher import Teacher
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ class Work:
         global_pairs: pairs of the batch over all processes.
         image_shares: ``(M,)`` how much each image counts in statistics over all processes: one over the number of
             processes that hold it; 0 where this process only takes part.
+        lessons: what a teacher says of some of its pairs.
     """
 
     batch: PairBatch
@@ -36,6 +38,7 @@ class Work:
     weight: float
     global_pairs: int
     image_shares: Tensor
+    lessons: PairBatch | None = None
 
 
 class TrainingFeed:
@@ -44,8 +47,14 @@ class TrainingFeed:
     ``precision`` is what trunks compute in where they are not cached; None for that of the weights.
     """
 
-    def __init__(self, pairing: Pairing, encoder: ImageEncoder, precision: torch.dtype | None = None) -> None:
-        self.pairing, self.encoder, self.precision = pairing, encoder, precision
+    def __init__(
+        self,
+        pairing: Pairing,
+        encoder: ImageEncoder,
+        precision: torch.dtype | None = None,
+        teacher: Teacher | None = None,
+    ) -> None:
+        self.pairing, self.encoder, self.precision, self.teacher = pairing, encoder, precision, teacher
 
     def batches(self, epoch: int) -> list[list[Item]]:
         """The pairs of each batch of an epoch."""
@@ -74,4 +83,6 @@ class TrainingFeed:
         parts = [self.pairing.pairs(part, epoch) for part in distributed.all_shares(items)]
         holders = Counter(ref.key for part in parts for ref in unique_images(part))
         shares = torch.tensor([1 / holders[ref.key] if share else 0.0 for ref in batch.images])
-        return Work(batch.to(self.encoder.device), state, float(bool(share)), len(items), shares)
+        taught = self.pairing.taught(share, epoch, self.teacher) if self.teacher else []
+        lessons = collate(taught, self.encoder.frame, batch.images).to(self.encoder.device) if taught else None
+        return Work(batch.to(self.encoder.device), state, float(bool(share)), len(items), shares, lessons)

@@ -16,12 +16,14 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from simsc.coordinates import Size
 from simsc.data.mixing import Material
 from simsc.data.records import Annotated, ImageRef, Pair, pair_of, unique_images
 from simsc.data.sources import data_fingerprint
 from simsc.errors import DataError
 from simsc.training.augment import Augmenter
 from simsc.training.config import Config
+from simsc.training.teacher import SHARE, Teacher
 
 
 class Item(NamedTuple):
@@ -47,6 +49,9 @@ class Pairing(Protocol):
 
     def pairs(self, items: Sequence[Item], epoch: int) -> list[Pair]:
         """Pairs as they look in an epoch."""
+
+    def taught(self, items: Sequence[Item], epoch: int, teacher: Teacher) -> list[Pair]:
+        """What a teacher says of some of the pairs, as they look in an epoch."""
 
     def images(self) -> list[ImageRef]:
         """Every image, as it is on disk."""
@@ -83,6 +88,10 @@ class ListedPairs:
         """See :class:`Pairing`."""
         return [self._varied(self.listed[item.source], epoch, item.showing) for item in items]
 
+    def taught(self, items: Sequence[Item], epoch: int, teacher: Teacher) -> list[Pair]:  # noqa: ARG002
+        """Nothing: a teacher asks for points of annotated objects, and a list's pairs may have none."""
+        return []
+
     def images(self) -> list[ImageRef]:
         """See :class:`Pairing`."""
         return unique_images(self.listed)
@@ -117,6 +126,7 @@ class ListedPairs:
             target_points=target[1],
             source_box=None,
             target_box=None,
+            source_alone=np.zeros((0, 2)),
         )
 
 
@@ -171,6 +181,11 @@ class DrawnPairs:
             for item in items
         ]
 
+    def taught(self, items: Sequence[Item], epoch: int, teacher: Teacher) -> list[Pair]:
+        """See :class:`Pairing`; which pairs and points those are depends on seed, epoch and objects alone."""
+        lessons = (self._lesson(item, epoch, teacher) for item in items)
+        return [pair for pair in lessons if pair is not None]
+
     def images(self) -> list[ImageRef]:
         """See :class:`Pairing`."""
         return list({one.image.key: one.image for one in self.objects}.values())
@@ -195,9 +210,32 @@ class DrawnPairs:
         one = self.objects[number]
         if self.augment is None:
             return one
-        mirrored = self.augment.mirrors(epoch, f"group {group}")
-        image, points = self.augment(one.image, one.points, epoch, mirrored, showing)
+        image, points = self.augment(one.image, one.points, epoch, self._mirrors(group, epoch), showing)
         return replace(one, image=image, points=points, box=None)
+
+    def _lesson(self, item: Item, epoch: int, teacher: Teacher) -> Pair | None:
+        """What a teacher says of a pair, if it is asked and has something to say."""
+        chance = np.random.default_rng([self.config.seed, epoch, item.source, item.target, item.showing])
+        if chance.random() >= SHARE:
+            return None
+        ends = self.objects[item.source], self.objects[item.target]
+        sides = [
+            self._moved(one.image, points, item, epoch)
+            for one, points in zip(ends, teacher.lesson(*ends, chance), strict=True)
+        ]
+        inside = np.logical_and(*(within(points, ref.size) for ref, points in sides))
+        if not inside.any():
+            return None
+        (source, here), (target, there) = sides
+        return Pair("lesson", ends[0].category, source, target, here[inside], there[inside])
+
+    def _moved(self, ref: ImageRef, points: np.ndarray, item: Item, epoch: int) -> tuple[ImageRef, np.ndarray]:
+        if self.augment is None:
+            return ref, points
+        return self.augment(ref, points, epoch, self._mirrors(item.group, epoch), item.showing)
+
+    def _mirrors(self, group: int, epoch: int) -> bool:
+        return self.augment is not None and self.augment.mirrors(epoch, f"group {group}")
 
     def _divided(self, generator: np.random.Generator) -> list[_Unit]:
         """The objects of each kind in random groups, once for each showing."""
@@ -290,6 +328,12 @@ def packed(groups: list[list[Item]], batch_size: int, limit: int, generator: np.
         batches[-1].extend(groups[number])
         total += len(groups[number])
     return batches
+
+
+def within(points: np.ndarray, size: Size) -> np.ndarray:
+    """Which points ``(n, 2)`` lie in an image of ``size``."""
+    limit = np.array([size[1], size[0]]) - 0.5
+    return np.asarray(((points >= -0.5) & (points <= limit)).all(axis=1))
 
 
 def _chunks(items: Sequence[int], size: int, generator: np.random.Generator) -> list[np.ndarray]:

@@ -70,7 +70,7 @@ class Optimization:
         before = [buffer.clone() for buffer in statistics]
         distributed.share_images(self.objective, work.image_shares)
         with torch.autocast(self.device.type, dtype=AMP_TYPES.get(self.config.amp), enabled=self.config.amp != "none"):
-            parts: LossParts = self.objective(work.state, size, work.batch)
+            parts: LossParts = self.objective(work.state, size, work.batch, work.lessons)
         # DDP averages over processes; this makes it the mean over all pairs of the global batch.
         loss = parts.total * work.weight * distributed.world_size() / work.global_pairs
         norm = self._backward(loss)

@@ -29,6 +29,7 @@ from simsc.training.listener import Listener, StopRequest
 from simsc.training.monitor import Monitor, StepMeter, TrainingDiverged, gradient_magnitudes
 from simsc.training.run_folder import RunFolder, collect_tensors, restore_tensors
 from simsc.training.step import AMP_TYPES, Optimization, StepOutcome, WeightAverage
+from simsc.training.teacher import Teacher
 
 SELECTION_ALPHA = 0.1
 
@@ -111,7 +112,9 @@ class Trainer:
             shared=distributed.world_size() > 1,
         )
         self.encoder = ImageEncoder(self.model, find_protocol("paper-256", config.image_size), cache)
-        self.feed = TrainingFeed(self.data.pairing, self.encoder, AMP_TYPES.get(config.amp))
+        precision = "bf16" if config.amp == "bf16" else "float32"
+        teacher = Teacher(Trained.open(config.teacher), self.device, precision) if config.teacher else None
+        self.feed = TrainingFeed(self.data.pairing, self.encoder, AMP_TYPES.get(config.amp), teacher)
         self.image_size = self.encoder.frame(images[0]).canvas
         self.optimization = Optimization(self.model, config, self.device)
         self.average = WeightAverage(self.model, config.average)

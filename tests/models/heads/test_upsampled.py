@@ -44,6 +44,17 @@ def test_every_part_of_the_decoder_and_every_layer_counts(tiny, features, family
         assert not torch.allclose(head.prepare(replace(image, layers=tuple(layers))).maps, before)
 
 
+def test_a_narrow_head_compares_a_projection_that_keeps_angles(tiny, features):
+    """An orthogonal projection: before training, the similarities of features are roughly those of the whole map."""
+    whole, narrow = (build_head(f"upsampled:hidden=16{more}", tiny("resnet")) for more in ("", ",width=32"))
+    image = features(narrow.double(), (4, 5))
+    maps = [F.normalize(head.prepare(image).maps[0].flatten(1), dim=0) for head in (whole.double(), narrow)]
+    assert maps[1].shape == (32, 80)
+    like, narrower = (units.T @ units for units in maps)
+    assert torch.corrcoef(torch.stack([like.flatten(), narrower.flatten()]))[0, 1] > 0.7
+    assert narrow.narrow.weight.requires_grad
+
+
 def test_a_fine_cell_lies_where_its_pixels_are(tiny):
     """A bright patch moved by half a coarse cell moves the best fine cell by one."""
     model = SimSC(tiny("resnet"), head=SMALL, temperature="fixed:0.01").eval()

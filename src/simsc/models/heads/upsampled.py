@@ -34,9 +34,10 @@ class Upsampled(Plain):
         layers: layers used beside the last map; empty for the end of the stage before the last or, in a transformer,
             the layer at three quarters of its depth.
         hidden: channels of the decoder; 0 takes as many as the last map has, at most 384.
+        width: channels of what is compared, a projection of the last map; 0 compares the map itself.
     """
 
-    def __init__(self, backbone: Backbone, *, layers: tuple[int, ...] = (), hidden: int = 0) -> None:
+    def __init__(self, backbone: Backbone, *, layers: tuple[int, ...] = (), hidden: int = 0, width: int = 0) -> None:
         super().__init__(backbone)
         self.layers = tuple(sorted(set(layers))) or (_usual_layer(backbone),)
         self.levels = probe_levels(backbone, self.layers)
@@ -50,13 +51,16 @@ class Upsampled(Plain):
         self.up = nn.ConvTranspose2d(coarse, hidden, 2, stride=2)
         self.laterals = nn.ModuleList(nn.Conv2d(level.channels, hidden, 1) for level in self.levels if level.scale == 2)
         self.around = nn.Conv2d(hidden, hidden, 3, padding=1, groups=hidden)
-        self.out = nn.Conv2d(hidden, channels, 1)
+        self.narrow = nn.Conv2d(channels, width, 1, bias=False) if width else nn.Identity()
+        if width:
+            nn.init.orthogonal_(self.narrow.weight)  # type: ignore[arg-type]
+        self.out = nn.Conv2d(hidden, width or channels, 1)
         nn.init.zeros_(self.out.weight)
         nn.init.zeros_(self.out.bias)  # type: ignore[arg-type]
 
     def prepare(self, features: Features) -> Features:
         """Maps ``(B, C, 2h, 2w)``; the temperature stays that of the backbone's map, each cell's for its four parts."""
-        smooth = F.interpolate(features.maps, scale_factor=2.0, mode="bilinear")
+        smooth = F.interpolate(self.narrow(features.maps), scale_factor=2.0, mode="bilinear")
         beta = features.beta
         if beta.shape[1:] == features.maps.shape[2:]:
             beta = beta.repeat_interleave(2, dim=1).repeat_interleave(2, dim=2)
