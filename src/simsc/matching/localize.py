@@ -66,12 +66,21 @@ def window_soft_argmax(scores: Tensor, beta: float = 1.0, window: int = WINDOW) 
     >>> window_soft_argmax(scores).round().tolist(), soft_argmax(scores).tolist()   # one peak, or the middle of both
     ([[[0.0, 0.0]]], [[[3.0, 0.0]]])
     """
+    return around_best(scores, scores.flatten(2).argmax(dim=2), beta, window)
+
+
+def around_best(scores: Tensor, best: Tensor, beta: float = 1.0, window: int = WINDOW) -> Tensor:
+    """:func:`window_soft_argmax` where the best cells ``(B, N)``, row by row, are known: it looks at no others."""
     scores = at_least_float(scores)
-    peak = argmax(scores)
-    near_x = _within(scores.shape[-1], peak[..., 0], window)
-    near_y = _within(scores.shape[-2], peak[..., 1], window)
-    near = near_y[..., :, None] & near_x[..., None, :]
-    return _expectation((scores / beta).masked_fill(~near, float("-inf")))
+    height, width = scores.shape[-2:]
+    reach = torch.arange(window, device=best.device) - window // 2
+    columns, rows = (best % width)[..., None] + reach, (best // width)[..., None] + reach
+    cells = rows.clamp(0, height - 1)[..., :, None] * width + columns.clamp(0, width - 1)[..., None, :]
+    near = scores.flatten(2).gather(2, cells.flatten(2)) / beta
+    inside = _below(rows, height)[..., :, None] & _below(columns, width)[..., None, :]
+    probability = near.masked_fill(~inside.flatten(2), float("-inf")).softmax(dim=2).unflatten(2, (window, window))
+    across, down = probability.sum(dim=-2), probability.sum(dim=-1)
+    return torch.stack([(across * columns).sum(dim=-1), (down * rows).sum(dim=-1)], dim=-1)
 
 
 def localize(scores: Tensor, method: str = "kernel-soft-argmax", beta: float = 1.0) -> Tensor:
@@ -103,6 +112,6 @@ def _gaussian(length: int, centre: Tensor, sigma: float) -> Tensor:
     return torch.exp(-((cells - centre[..., None]) ** 2) / (2 * sigma**2))
 
 
-def _within(length: int, centre: Tensor, window: int) -> Tensor:
-    cells = torch.arange(length, device=centre.device, dtype=centre.dtype)
-    return (cells - centre[..., None]).abs() <= window // 2
+def _below(cells: Tensor, length: int) -> Tensor:
+    """Which of these rows or columns a map of that length has."""
+    return (cells >= 0) & (cells < length)
