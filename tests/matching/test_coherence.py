@@ -12,8 +12,19 @@ from hypothesis import strategies as st
 
 from simsc.matcher import Matcher
 from simsc.matching import coherence
-from simsc.matching.coherence import Expected, Votes, cast_votes, cell_shares, coarse_units, expect, penalty, shares_of
-from simsc.matching.features import Features
+from simsc.matching.coherence import (
+    Expected,
+    Votes,
+    cast_votes,
+    cell_shares,
+    compare,
+    compare_all,
+    expect,
+    penalty,
+    shares_of,
+)
+from simsc.matching.features import Features, coarse_units
+from simsc.matching.localize import localize
 from simsc.matching.signals import FURTHER_SIGNALS, SIGNALS
 from simsc.models.model import SimSC
 from simsc.models.trained import Trained
@@ -96,14 +107,36 @@ def test_nobody_agrees_with_nobody() -> None:
 
 
 def test_votes_stand_at_the_centres_of_cells_of_any_size() -> None:
-    maps = torch.randn(8, 37, 50, generator=torch.Generator().manual_seed(0))
-    units = coarse_units(maps)
+    maps = torch.randn(1, 8, 37, 50, generator=torch.Generator().manual_seed(0))
+    (units,) = coarse_units(maps)
     assert units.shape == (8, 13, 17)
-    torch.testing.assert_close(units.norm(dim=0), torch.ones(13, 17))
-    votes = cast_votes(units, units, 0.005)
+    votes = cast_votes(compare(units, units, 0.005))
     torch.testing.assert_close(votes.source, votes.target, atol=1e-3, rtol=0)
     corner = shares_of(torch.tensor([-0.5, -0.5]), (37, 50))
     assert corner.tolist() == [0.0, 0.0]
+
+
+def random_units(height: int, width: int, seed: int) -> torch.Tensor:
+    return coarse_units(torch.randn(1, 8, height, width, generator=torch.Generator().manual_seed(seed)))[0]
+
+
+def test_one_comparison_holds_the_votes_of_both_images() -> None:
+    first, second = random_units(6, 9, 0), random_units(7, 5, 1)
+    ballot = compare(first, second, 0.1)
+    for votes, other in ((ballot, (first, second)), (ballot.turned(), (second, first))):
+        for part, expected in zip(cast_votes(votes), cast_votes(compare(*other, 0.1)), strict=True):
+            torch.testing.assert_close(part, expected)
+
+
+def test_a_vote_is_the_mean_around_the_best_cell_and_weighs_less_where_it_does_not_lead_back() -> None:
+    first, second = random_units(6, 9, 0), random_units(7, 5, 1)
+    votes = cast_votes(compare(first, second, 0.1))
+    scores = torch.einsum("chw,cij->hwij", first, second).flatten(0, 1) / 0.1
+    back = scores.flatten(1).argmax(dim=0)
+    for index, (score, place, weight) in enumerate(zip(scores, votes.target, votes.weight, strict=True)):
+        torch.testing.assert_close(place, (localize(score[None, None], "window-soft-argmax")[0, 0] + 0.5) / 7)
+        apart = (votes.source[back[score.argmax()]] - votes.source[index]).norm()
+        torch.testing.assert_close(weight, score.flatten().softmax(0).max() * torch.exp(-apart / coherence.CLOSING))
 
 
 def two_faced(coherent: bool) -> torch.Tensor:
@@ -119,7 +152,8 @@ def two_faced(coherent: bool) -> torch.Tensor:
         query = units[0][:, :, points[0, 0, 1].long(), points[0, 0, 0].long()]
         return torch.einsum("bc,bchw->bhw", query, units[1])[:, None] / 0.04
 
-    maps_of = coherence.Coherent(scores, image, other) if coherent else scores
+    ballots = compare_all(image, other)
+    maps_of = coherence.Coherent(scores, ballots, (image.map_size, other.map_size)) if coherent else scores
     return maps_of(torch.tensor([[[10.0, 10.0]]]))[0, 0]
 
 
@@ -147,6 +181,9 @@ def test_all_doors_of_a_head_give_the_same_scores(color_model: SimSC, mosaic) ->
     asked = [*model.head.read(first, [cells, cells[:1]]), *model.head.read(second, [cells])]
     together = model.head.score(asked, target)[0]
     alone = [model.scorer(one, target)(cells[None])[0] for one in (first, second)]
+    there, back = (scores(cells[None])[0] for scores in model.head.scorers(first, target))
+    torch.testing.assert_close(there, alone[0])
+    torch.testing.assert_close(back, model.scorer(target, first)(cells[None])[0], atol=1e-3, rtol=1e-4)
     torch.testing.assert_close(together, torch.cat([alone[0], alone[0][:1], alone[1]]), atol=1e-3, rtol=1e-4)
     raw = Trained.of(color_model).network.scorer(first, target)(cells[None])[0]
     assert (alone[0] <= raw + 1e-3).all()

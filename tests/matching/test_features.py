@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
+import torch.nn.functional as F
 
-from simsc.matching.features import Features
+from simsc.matching.features import COARSE, Features
 
 
 def example(batch: int = 3, size: tuple[int, int] = (32, 48)) -> Features:
@@ -43,3 +46,23 @@ def test_detach_cuts_everything():
     features = Features(*(torch.rand(1, 1, 1, requires_grad=True),) * 2, (1, 1), (torch.rand(1, requires_grad=True),))
     cut = features.detach()
     assert not any(tensor.requires_grad for tensor in (cut.maps, cut.beta, *cut.layers))
+
+
+@pytest.mark.parametrize("size", [(44, 44), (37, 50), (24, 9), (1, 30)])
+def test_coarse_units_are_those_of_pooled_maps_however_these_lie_in_memory(size: tuple[int, int]) -> None:
+    maps = torch.randn(2, 5, *size, generator=torch.Generator().manual_seed(0))
+    factor = 1 if max(size) <= COARSE else 2 if max(size) <= 2 * COARSE else 3
+    coarse = tuple(math.ceil(side / factor) for side in size)
+    expected = F.normalize(F.adaptive_avg_pool2d(maps, coarse), dim=1)
+    for layout in (torch.contiguous_format, torch.channels_last):
+        laid = Features(maps.contiguous(memory_format=layout), torch.ones(2, 1, 1), (64, 64))
+        torch.testing.assert_close(laid.coarse, expected)
+        assert laid.coarse is laid.coarse
+
+
+def test_memory_counts_the_coarse_grid_once_it_is_there() -> None:
+    features = example()
+    expected = 4 * (3 * 4 * 2 * 3 + 3 + 3 * 2 * 4 * 6)
+    assert features.nbytes == expected
+    assert features.coarse.nbytes == 4 * 3 * 4 * 2 * 3
+    assert features.nbytes == expected + features.coarse.nbytes

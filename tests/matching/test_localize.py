@@ -75,6 +75,18 @@ def test_window_sees_nothing_outside():
     assert torch.equal(window_soft_argmax(scores, window=3), window_soft_argmax(moved, window=3))
 
 
+@pytest.mark.parametrize("size", [(6, 9), (2, 7), (1, 1)])
+def test_a_window_is_the_softmax_of_the_cells_around_the_best_one_that_the_map_has(size):
+    scores = torch.randn(2, 20, *size, dtype=torch.float64)
+    rows, columns = torch.meshgrid(*map(torch.arange, size), indexing="ij")
+    for score, found in zip(scores.flatten(0, 1), window_soft_argmax(scores, beta=0.5).flatten(0, 1), strict=True):
+        row, column = divmod(int(score.argmax()), size[1])
+        outside = ((rows - row).abs() > 2) | ((columns - column).abs() > 2)
+        probability = (score / 0.5).masked_fill(outside, float("-inf")).flatten().softmax(0).view(size)
+        expected = torch.stack([(probability * columns).sum(), (probability * rows).sum()])
+        torch.testing.assert_close(found, expected)
+
+
 @pytest.mark.parametrize("name", SOFT)
 def test_gradients(name):
     torch.manual_seed(0)

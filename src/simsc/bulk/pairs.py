@@ -21,8 +21,8 @@ from simsc.frames import Frame
 from simsc.matcher import EncodedImage, Matcher
 from simsc.matcher.matcher import judge
 from simsc.matcher.queries import check_query
-from simsc.matching.coherence import VOTERS, Expected, cast_votes, coarse_units, expect, penalty, shares_of
-from simsc.matching.features import neighbours
+from simsc.matching.coherence import Expected, cast_votes, compare, expect, penalty, shares_of
+from simsc.matching.features import COARSE, neighbours
 from simsc.matching.localize import localize, peak_probability
 from simsc.matching.scores import unit_features
 from simsc.matching.signals import coherence_signals, distinctness, map_signals
@@ -126,7 +126,7 @@ def make_ready(matcher: Matcher) -> Callable[[EncodedImage], Ready]:
         features = image.features
         units = unit_features(features.maps, features.beta, matcher.model.normalize)
         rows = units[0].flatten(1).t().contiguous()
-        coarse = coarse_units(features.maps[0]) if matcher.model.head.coherent else None
+        coarse = features.coarse[0] if matcher.model.head.coherent else None
         return Ready(rows, features.map_size, float(features.temperature), image.frame, coarse)
 
     return ready
@@ -187,7 +187,7 @@ def match_plain(matcher: Matcher, images: Encodings[Ready], pairs: Sequence[Pair
     """
     results: list[Found | str] = [""] * len(pairs)
     order = sorted(range(len(pairs)), key=lambda index: (pairs[index].target, pairs[index].source))
-    voters = VOTERS**2 if matcher.model.head.coherent else 0
+    voters = COARSE**2 if matcher.model.head.coherent else 0
     for block in _blocks(pairs, order, matcher.model.backbone.channels, shared=not cycle, per_source=voters):
         chosen = [pairs[index] for index in block]
         answers = _match_block(matcher, images, chosen, judged=cycle and calibrated(matcher))
@@ -351,7 +351,7 @@ def _expected(target: Ready, asked: Sequence[Query]) -> Expected | None:
     if target.units is None:
         return None
     found = [
-        expect(cast_votes(query.units, target.units, query.temperature * target.temperature), query.shares)
+        expect(cast_votes(compare(query.units, target.units, query.temperature * target.temperature)), query.shares)
         for query in asked
         if query.units is not None
     ]

@@ -165,7 +165,8 @@ class Evaluator:
         frames = {self.encoder.frame(ref) for pair in pairs for ref in (pair.source, pair.target)}
         cells = max((math.prod(backbone.grid_size(frame.canvas)) for frame in frames), default=1)
         # A layer that a head asks for is at most four times as large: early layers have large maps.
-        layers = (1 + 4 * len(head.layers)) * (2 if self._mirrors else 1)
+        # A coarse grid is not larger than the map.
+        layers = (1 + 4 * len(head.layers) + head.coherent) * (2 if self._mirrors else 1)
         return MAX_BYTES // (4 * backbone.channels * cells * layers)
 
     def _network_points(self, ref: ImageRef, points: np.ndarray) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Union
+from typing import TYPE_CHECKING, NamedTuple, Union
 
 import numpy as np
 import torch
@@ -14,10 +14,11 @@ from torch import Tensor
 from simsc.coordinates import Convention, Size, flip_points, resize_points
 from simsc.errors import ConfigError
 from simsc.frames import Frame, aspect_frame, square_frame
-from simsc.matching.coherence import Coherent, shares_of
+from simsc.matching.coherence import Coherent, Expected, shares_of
 from simsc.matching.dense import DenseMatch, chunk_size, dense_match
 from simsc.matching.features import Features
-from simsc.matching.scores import query_scores
+from simsc.matching.localize import localize, peak_probability
+from simsc.matching.scores import ScoreMaps, query_scores
 from simsc.matching.signals import coherence_signals, distinctness, map_signals
 from simsc.models.model import SimSC
 
@@ -82,52 +83,103 @@ class EncodedImage:
         return replace(self, features=self.features.at_temperature(effective), flipped=flipped)
 
 
+class Located(NamedTuple):
+    """Matches of points.
+
+    Attributes:
+        points: ``(n, 2)`` in cells of the target.
+        peak: ``(n,)`` peak probability.
+        signals: ``(n, 4)`` of :func:`simsc.matching.signals.map_signals`, 11 with coherence.
+    """
+
+    points: Tensor
+    peak: Tensor
+    signals: Tensor
+
+
 class PairScorer:
     """Score maps over the target as a function of points in cells of the source.
 
     With ``flip``, the mirrored pair is matched too and its score maps, mirrored back, are averaged with the others.
-    Scores are divided by ``beta_eval``.
+    Scores are divided by ``beta_eval``. :meth:`both` makes one for each direction.
+
+    Args:
+        source, target: the images.
+        scores: score maps of the two.
+        mirrored: of their mirror images, for the flipped ensemble.
+        beta_eval: evaluation temperature.
     """
 
     def __init__(
-        self, model: SimSC, source: EncodedImage, target: EncodedImage, beta_eval: float = 1.0, flip: bool = False
+        self,
+        source: EncodedImage,
+        target: EncodedImage,
+        scores: ScoreMaps,
+        mirrored: ScoreMaps | None = None,
+        beta_eval: float = 1.0,
     ) -> None:
         self.source, self.target, self.beta_eval = source, target, beta_eval
+        self.scores, self.mirrored = scores, mirrored
         self.temperature = pair_temperature(source, target) * beta_eval
-        self.scores = model.scorer(source.features, target.features)
-        self.mirrored = None
+
+    @classmethod
+    def both(
+        cls, model: SimSC, first: EncodedImage, second: EncodedImage, beta_eval: float = 1.0, flip: bool = False
+    ) -> tuple[PairScorer, PairScorer]:
+        """From the first image to the second, and back; what serves both directions is done once."""
+        there, back = model.head.scorers(first.features, second.features)
+        mirrored: tuple[ScoreMaps | None, ScoreMaps | None] = None, None
         if flip:
-            if source.flipped is None or target.flipped is None:
+            if first.flipped is None or second.flipped is None:
                 raise ConfigError("one image was encoded with flip, the other without; encode both by the same matcher")
-            self.mirrored = model.scorer(source.flipped, target.flipped)
+            mirrored = model.head.scorers(first.flipped, second.flipped)
+        return cls(first, second, there, mirrored[0], beta_eval), cls(second, first, back, mirrored[1], beta_eval)
 
     def __call__(self, cells: Tensor) -> Tensor:
         """Points ``(1, N, 2)`` in cells of the source -> scores ``(1, N, h, w)``."""
-        scores = self.scores(cells)
-        if self.mirrored is not None:
-            mirrored = self.mirrored(flip_points(cells, self.source.features.map_size[1])).flip(-1)
-            scores = (scores + mirrored) / 2
-        return scores if self.beta_eval == 1 else scores / self.beta_eval
+        return self._look(cells)[0]
 
     def match(self, cells: Tensor, localizer: str) -> DenseMatch:
         """Where points ``(h, w, 2)`` or ``(1, h, w, 2)`` in cells of the source lie in the target."""
         return dense_match(self.source.features, self.target.features, cells, score_maps=self, localizer=localizer)
 
+    def locate(self, cells: Tensor, localizer: str) -> Located:
+        """Where points ``(n, 2)`` in cells of the source lie in the target, and what their score maps say of that."""
+        size = chunk_size(self.source.features, self.target.features)
+        parts = [self._locate(chunk, localizer) for chunk in cells.split(size)]
+        return Located(*map(torch.cat, zip(*parts, strict=True)))
+
     def signals(self, cells: Tensor, found: Tensor) -> Tensor:
         """Signals ``(n, 4)``, 11 with coherence, of matches of points ``(n, 2)``, both in cells of their images."""
         size = chunk_size(self.source.features, self.target.features)
         chunks = zip(cells.split(size), found.split(size), strict=True)
-        return torch.cat([self._signals(asked, answer) for asked, answer in chunks])
+        return torch.cat([self._signals(*self._look(asked[None]), asked, answer) for asked, answer in chunks])
 
-    def _signals(self, cells: Tensor, found: Tensor) -> Tensor:
-        scores = self(cells[None])
-        if not isinstance(self.scores, Coherent):
-            return map_signals(scores, found[None], self.temperature)[0]
-        own = map_signals(scores, found[None], self.temperature, further=True)[0]
+    def _look(self, cells: Tensor) -> tuple[Tensor, Expected | None]:
+        """Scores ``(1, N, h, w)`` of points ``(1, N, 2)`` and, with coherence, where these should lie."""
+        expected = None
+        if isinstance(self.scores, Coherent):
+            scores, (expected,) = self.scores.heed(cells)
+        else:
+            scores = self.scores(cells)
+        if self.mirrored is not None:
+            mirrored = self.mirrored(flip_points(cells, self.source.features.map_size[1])).flip(-1)
+            scores = (scores + mirrored) / 2
+        return scores if self.beta_eval == 1 else scores / self.beta_eval, expected
+
+    def _locate(self, cells: Tensor, localizer: str) -> Located:
+        scores, expected = self._look(cells[None])
+        found = localize(scores, localizer)[0]
+        return Located(found, peak_probability(scores)[0], self._signals(scores, expected, cells, found))
+
+    def _signals(self, scores: Tensor, expected: Expected | None, cells: Tensor, found: Tensor) -> Tensor:
+        own = map_signals(scores, found[None], self.temperature, further=expected is not None)[0]
+        if expected is None:
+            return own
         features = self.source.features
         alike = query_scores(features.maps, features.maps, cells[None])[0].flatten(1)
         distinct = distinctness(alike, shares_of(cells, features.map_size), features.map_size)
-        return torch.cat([own, coherence_signals(distinct, self.scores.expect(cells[None])[0])], dim=1)
+        return torch.cat([own, coherence_signals(distinct, expected)], dim=1)
 
 
 def pair_temperature(source: EncodedImage, target: EncodedImage) -> float:

@@ -258,14 +258,13 @@ class Matcher:
         source = self._seen(source, target, mirror)
         there, back = self._scorers(source, target, temperature)
         cells = source.to_cells(points)
-        found = there.match(cells[:, None], localizer or self.localizer)
-        returned = back.match(found.points, localizer or self.localizer)
+        found = there.locate(cells, localizer or self.localizer)
+        returned = back.match(found.points[:, None], localizer or self.localizer)
         error = np.linalg.norm(source.from_cells(returned.points[0, :, 0]) - points, axis=1)
-        peak = found.confidence[0, :, 0].cpu().numpy()
-        # A calibration knows the model's own temperature: another one is only for the eye.
-        own = there if temperature is None else self._scorers(source, target, None)[0]
-        signals = own.signals(cells, found.points[0, :, 0]).cpu().numpy()
-        trust = judge(self.trained.calibration, signals, error, max(source.size), peak)
+        signals, peak = found.signals, found.peak.cpu().numpy()
+        if temperature is not None:  # a calibration knows the model's own: another one is only for the eye
+            signals = self._scorers(source, target, None)[0].signals(cells, found.points)
+        trust = judge(self.trained.calibration, signals.cpu().numpy(), error, max(source.size), peak)
         confidence, matched = trust.confidence, trust.status != "none"
         if min_confidence is not None:
             matched &= confidence >= min_confidence
@@ -273,7 +272,7 @@ class Matcher:
             matched &= error <= max_cycle
         return MatchResult(
             source_points=points,
-            points=target.from_cells(found.points[0, :, 0]),
+            points=target.from_cells(found.points),
             confidence=confidence,
             cycle_error=error,
             matched=matched,
@@ -295,9 +294,7 @@ class Matcher:
         """From the source to the target, and back."""
         beta_eval = self.beta_eval if temperature is None else 1.0
         first, second = source.at_temperature(temperature), target.at_temperature(temperature)
-        ways = (first, second), (second, first)
-        there, back = (PairScorer(self.model, *way, beta_eval, self.flip) for way in ways)
-        return there, back
+        return PairScorer.both(self.model, first, second, beta_eval, self.flip)
 
     def _seen(self, source: EncodedImage, target: EncodedImage, mirror: Mirror) -> EncodedImage:
         """The source as it is matched: itself, or its mirror image."""

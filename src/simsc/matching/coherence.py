@@ -9,19 +9,17 @@ here is one of a map's larger side, so that grids of any size compare.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from simsc.coordinates import Size
-from simsc.matching.features import Features, at_least_float
-from simsc.matching.localize import peak_probability, window_soft_argmax
+from simsc.matching.features import Features
+from simsc.matching.localize import around_best, peak_probability
 from simsc.matching.scores import ScoreMaps
 
-VOTERS = 24
-"""At most so many votes along a map's larger side."""
 REACH = 0.12
 """Standard deviation of the neighbourhood that a point asks."""
 STIFFNESS = 0.3
@@ -40,6 +38,27 @@ DOUBT = 0.1
 _ROUNDS = 4  # of re-weighting: further ones move a local map by less than a tenth of a cell
 _LEAST_SHARE = 0.05
 _TINY = 1e-6
+_PULL = [0.0] * 5 + [STIFFNESS * REACH**2, 0.0, 0.0, 0.0, 0.0, STIFFNESS * REACH**2, 0.0, 0.0]  # of slopes towards 0
+
+
+class Ballot(NamedTuple):
+    """Two coarse grids of ``m`` and ``n`` cells, compared once for the votes of both.
+
+    Attributes:
+        scores: ``(m, n)`` of the source's cells over those of the target, temperature applied.
+        there: ``(m,)`` the best cell of the target for each of the source.
+        back: ``(n,)`` the best cell of the source for each of the target.
+        sizes: ``(h, w)`` of the source's grid and of the target's.
+    """
+
+    scores: Tensor
+    there: Tensor
+    back: Tensor
+    sizes: tuple[Size, Size]
+
+    def turned(self) -> Ballot:
+        """The same with target and source in each other's place."""
+        return Ballot(self.scores.t().contiguous(), self.back, self.there, self.sizes[::-1])
 
 
 class Votes(NamedTuple):
@@ -73,29 +92,32 @@ class Expected(NamedTuple):
     common: Tensor
 
 
-def coarse_units(maps: Tensor) -> Tensor:
-    """Features ``(C, h, w)`` as unit vectors of a coarse grid ``(C, h', w')``."""
-    height, width = maps.shape[-2:]
-    factor = -(-max(height, width) // VOTERS)
-    size = -(-height // factor), -(-width // factor)
-    return F.normalize(F.adaptive_avg_pool2d(at_least_float(maps), size), dim=0)
+def compare(source: Tensor, target: Tensor, temperature: float | Tensor) -> Ballot:
+    """Compare the coarse units ``(C, h, w)`` of two images."""
+    sizes = (source.shape[-2], source.shape[-1]), (target.shape[-2], target.shape[-1])
+    scores = source.flatten(1).t() @ target.flatten(1) / temperature
+    there, back = (scores.max(dim=side).indices for side in (1, 0))  # quicker than argmax
+    return Ballot(scores, there, back, sizes)
 
 
-def cast_votes(source: Tensor, target: Tensor, temperature: float | Tensor) -> Votes:
-    """The votes of coarse units ``(C, h, w)`` of a source, matched over those of a target.
+def compare_all(source: Features, target: Features) -> list[Ballot]:
+    """Compare each image of a batch with its partner, at the temperature of the pair."""
+    heat = (source.temperature * target.temperature).to(torch.float32)
+    return [compare(*pair) for pair in zip(source.coarse, target.coarse, heat, strict=True)]
 
-    >>> units = F.normalize(torch.eye(16).reshape(16, 4, 4), dim=0)
-    >>> votes = cast_votes(units, units, 0.01)
+
+def cast_votes(ballot: Ballot) -> Votes:
+    """The votes of the source's cells; those of the target's are ``cast_votes(ballot.turned())``.
+
+    >>> units = torch.eye(16).reshape(16, 4, 4)
+    >>> votes = cast_votes(compare(units, units, 0.01))
     >>> bool((votes.source - votes.target).abs().max() < 1e-3), votes.weight.min().round().item()
     (True, 1.0)
     """
-    sizes = (source.shape[-2], source.shape[-1]), (target.shape[-2], target.shape[-1])
-    scores = source.flatten(1).t() @ target.flatten(1) / temperature
-    maps = scores.unflatten(1, sizes[1])[None]
-    here = cell_shares(sizes[0], scores)
-    returned = here[scores.argmax(dim=0)[scores.argmax(dim=1)]]
-    closing = torch.exp(-(returned - here).norm(dim=1) / CLOSING)
-    found = (window_soft_argmax(maps)[0] + 0.5) / max(sizes[1])
+    here = cell_shares(ballot.sizes[0], ballot.scores)
+    closing = torch.exp(-(here[ballot.back[ballot.there]] - here).norm(dim=1) / CLOSING)
+    maps = ballot.scores.unflatten(1, ballot.sizes[1])[None]
+    found = shares_of(around_best(maps, ballot.there[None])[0], ballot.sizes[1])
     return Votes(here, found, closing * peak_probability(maps)[0])
 
 
@@ -103,41 +125,46 @@ def expect(votes: Votes, points: Tensor) -> Expected:
     """Where points ``(n, 2)``, as shares of the source map's larger side, should lie.
 
     Weighted least squares of the votes' shifts around each point, re-weighted so that outliers lose their say. All
-    sums are products with the ``(n, m)`` weights, and the two slopes have a closed form.
+    sums of a round are one product with the ``(n, m)`` weights, and the two slopes have a closed form.
     """
     here, shift = votes.source, votes.target - votes.source
     apart = (points[:, :1] - here[:, 0]).square() + (points[:, 1:] - here[:, 1]).square()
     near = torch.exp(-apart / (2 * REACH**2))
-    grid = torch.cat([here, torch.ones_like(here[:, :1])], dim=1).t()
-    asked = near * votes.weight
-    say, place, distance = asked, points, asked
+    asked = say = near * votes.weight
+    ones = torch.ones_like(here[:, :1])
+    summands, grid = _summands(here, shift, ones), torch.cat([here, ones], dim=1).t()
+    pull = summands.new_tensor(_PULL)
     for _ in range(_ROUNDS):
-        total = say.sum(dim=1, keepdim=True).clamp(min=_TINY)
-        middle, mean = say @ here / total, say @ shift / total
-        slope = _slopes(say, here, shift, middle, mean, total)
-        place = points + mean + ((points - middle)[:, None] @ slope)[:, 0]
-        constant = mean - (middle[:, None] @ slope)[:, 0]
-        planes = torch.cat([slope, constant[:, None]], dim=1).unbind(dim=2)  # both sides of the shift, (n, 3) each
-        across, down = (plane @ grid - shift[:, side] for side, plane in enumerate(planes))
+        planes = _fit(torch.addmm(pull, say, summands))
+        across, down = (side @ grid - along for side, along in zip(planes.unbind(1), shift.unbind(1), strict=True))
         distance = across.square() + down.square()
-        say = asked / (1 + distance / OUTLIER**2)
+        say = OUTLIER**2 * asked / (OUTLIER**2 + distance)
+    place = points + (planes[:, :, :2] * points[:, None]).sum(dim=2) + planes[:, :, 2]
     total, whole = say.sum(dim=1).clamp(min=_TINY), asked.sum(dim=1).clamp(min=_TINY)
     width = ((say * distance).sum(dim=1) / total).sqrt()
     return Expected(place, width, total / whole, whole / near.sum(dim=1), votes.weight.mean().expand(len(points)))
 
 
-def _slopes(say: Tensor, here: Tensor, shift: Tensor, middle: Tensor, mean: Tensor, total: Tensor) -> Tensor:
-    """Slopes ``(n, 2, 2)`` of the shifts by weighted least squares with weights ``(n, m)``, pulled towards 0."""
-    squares = say @ (here[:, :, None] * here[:, None, :]).flatten(1)
-    products = say @ (here[:, :, None] * shift[:, None, :]).flatten(1)
-    total = total[..., None]
-    spread = squares.unflatten(1, (2, 2)) - total * middle[:, :, None] * middle[:, None, :]
-    common = products.unflatten(1, (2, 2)) - total * middle[:, :, None] * mean[:, None, :]
-    pull = STIFFNESS * REACH**2
-    a, b, d = spread[:, 0, 0] + pull, spread[:, 0, 1], spread[:, 1, 1] + pull
-    inverse = torch.stack([torch.stack([d, -b], dim=1), torch.stack([-b, a], dim=1)], dim=1)
-    slopes: Tensor = inverse @ common / (a * d - b * b)[:, None, None]
-    return slopes
+def _summands(here: Tensor, shift: Tensor, ones: Tensor) -> Tensor:
+    """What :func:`_fit` wants the sums of, ``(m, 13)``: 1, x, y, u, v, and x and y times the last four."""
+    both = torch.cat([here, shift], dim=1)
+    return torch.cat([ones, both, here[:, :1] * both, here[:, 1:] * both], dim=1)
+
+
+def _fit(sums: Tensor) -> Tensor:
+    """Weighted least squares of shifts (u, v) at places (x, y), of sums ``(n, 13)`` over :func:`_summands`.
+
+    Returns:
+        ``(n, 2, 3)`` for both sides of the shift the slope along x, along y, and the constant.
+    """
+    total, first, second = sums.split((1, 4, 8), dim=1)
+    means = first / total.clamp(min=_TINY)
+    spread = second - (first[:, :2, None] * means[:, None]).flatten(1)
+    xx, xy, x_shift, _, yy, y_shift = spread.split((1, 1, 2, 1, 1, 2), dim=1)
+    slopes = torch.stack([yy * x_shift - xy * y_shift, xx * y_shift - xy * x_shift], dim=2)
+    slopes = slopes / (xx * yy - xy * xy)[:, :, None]
+    constant = means[:, 2:] - (slopes * means[:, None, :2]).sum(dim=2)
+    return torch.cat([slopes, constant[:, :, None]], dim=2)
 
 
 def penalty(expected: Expected, size: Size) -> Tensor:
@@ -172,21 +199,24 @@ def shares_of(cells: Tensor, size: Size) -> Tensor:
 
 
 class Coherent:
-    """Score maps of two (batches of) images that heed the matches around a point; votes are cast once."""
+    """Score maps of two (batches of) images that heed the matches around a point; votes are cast once.
 
-    def __init__(self, scores: ScoreMaps, source: Features, target: Features) -> None:
-        self.scores, self.sizes = scores, (source.map_size, target.map_size)
-        heat = (source.temperature * target.temperature).to(torch.float32)
-        self.votes = [
-            cast_votes(coarse_units(first), coarse_units(second), warmth)
-            for first, second, warmth in zip(source.maps, target.maps, heat, strict=True)
-        ]
+    Args:
+        scores: of each point for itself.
+        ballots: the images of each pair compared, see :func:`compare_all`.
+        sizes: ``(h, w)`` of the sources' maps and of the targets'.
+    """
+
+    def __init__(self, scores: ScoreMaps, ballots: Sequence[Ballot], sizes: tuple[Size, Size]) -> None:
+        self.scores, self.sizes = scores, sizes
+        self.votes = [cast_votes(ballot) for ballot in ballots]
 
     def __call__(self, points: Tensor) -> Tensor:
         """Points ``(B, N, 2)`` in cells of the sources -> scores ``(B, N, h, w)``."""
-        lowered = [penalty(each, self.sizes[1]) for each in self.expect(points)]
-        return self.scores(points) + torch.stack(lowered)
+        return self.heed(points)[0]
 
-    def expect(self, points: Tensor) -> list[Expected]:
-        """Where points ``(B, N, 2)`` in cells of the sources should lie."""
-        return [expect(*each) for each in zip(self.votes, shares_of(points, self.sizes[0]), strict=True)]
+    def heed(self, points: Tensor) -> tuple[Tensor, list[Expected]]:
+        """The scores, and where the points of each pair should lie."""
+        expected = [expect(*each) for each in zip(self.votes, shares_of(points, self.sizes[0]), strict=True)]
+        lowered = torch.stack([penalty(each, self.sizes[1]) for each in expected])
+        return self.scores(points) + lowered, expected

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 import torch.nn.functional as F
@@ -11,6 +12,9 @@ from torch import Tensor
 
 from simsc.coordinates import Size, aligns_corners, to_normalized
 from simsc.errors import ConfigError
+
+COARSE = 24
+"""At most so many cells along the larger side of a coarse grid."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,16 @@ class Features:
     def temperature(self) -> Tensor:
         """``(B,)`` temperature of each image; the mean over cells where there is one per cell."""
         return self.beta.flatten(1).mean(dim=1)
+
+    @cached_property
+    def coarse(self) -> Tensor:
+        """Unit vectors ``(B, C, h', w')`` of a coarse grid, computed on first use; see :func:`coarse_units`."""
+        return coarse_units(self.maps)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that it takes by now, with what was computed on first use."""
+        return sum(part.nbytes for part in (*vars(self).values(), *self.layers) if isinstance(part, Tensor))
 
     def select(self, index: Tensor | slice) -> Features:
         """The features of some images of the batch; an image may be asked for several times.
@@ -97,6 +111,35 @@ def sample_map(maps: Tensor, points: Tensor) -> Tensor:
     grid = to_normalized(points.to(maps.dtype), (maps.shape[-2], maps.shape[-1]))
     sampled = F.grid_sample(maps, grid[:, None], padding_mode="border", align_corners=aligns_corners("center"))
     return sampled[:, :, 0].transpose(1, 2)
+
+
+def coarse_units(maps: Tensor) -> Tensor:
+    """Features ``(B, C, h, w)`` averaged over a grid of at most :data:`COARSE` cells a side, as unit vectors.
+
+    Returns:
+        ``(B, C, h', w')``, a cell's channels side by side in memory.
+
+    >>> coarse_units(torch.ones(1, 4, 37, 50)).shape
+    torch.Size([1, 4, 13, 17])
+    """
+    rows = at_least_float(maps).permute(0, 2, 3, 1)
+    factor = -(-max(rows.shape[1:3]) // COARSE)
+    down, across = (_averages(length, -(-length // factor), rows) for length in rows.shape[1:3])
+    # Two small products: a pooling layer takes four times as long where channels are side by side.
+    pooled = across @ (down @ rows.flatten(2)).unflatten(2, rows.shape[2:])
+    return F.normalize(pooled, dim=3).permute(0, 3, 1, 2)
+
+
+def _averages(length: int, parts: int, like: Tensor) -> Tensor:
+    """Weights ``(parts, length)`` that average cells in parts of equal length, of whole cells, which may overlap.
+
+    >>> _averages(3, 2, torch.zeros(1)).tolist()
+    [[0.5, 0.5, 0.0], [0.0, 0.5, 0.5]]
+    """
+    part, cell = torch.arange(parts, device=like.device)[:, None], torch.arange(length, device=like.device)
+    inside = (cell >= part * length // parts) & (cell * parts < (part + 1) * length)
+    weights: Tensor = inside / inside.sum(dim=1, keepdim=True)
+    return weights.to(like.dtype)
 
 
 def neighbours(points: Tensor, size: Size) -> tuple[Tensor, Tensor]:

@@ -94,9 +94,7 @@ def peak_probability(scores: Tensor, beta: float = 1.0) -> Tensor:
     >>> peak_probability(torch.zeros(1, 1, 2, 2)).item()
     0.25
     """
-    logits = at_least_float(scores).flatten(2) / beta
-    # The peak itself is exp(0): subtracting it first keeps the bounds exact however large the scores are.
-    return torch.exp(logits - logits.amax(dim=2, keepdim=True)).sum(dim=2).reciprocal()
+    return torch.softmax(at_least_float(scores).flatten(2) / beta, dim=2).amax(dim=2)
 
 
 def _expectation(logits: Tensor) -> Tensor:

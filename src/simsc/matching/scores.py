@@ -195,14 +195,7 @@ def _rows(maps: Tensor) -> Tensor | None:
 
 def _products(queries: Tensor, target: Tensor, divisor: Tensor) -> Tensor:
     rows = _rows(target)
-    if rows is None:
-        products = queries @ target.flatten(2)
-    elif rows.shape[0] == 1 and 0 < queries.shape[1] * FEW < rows.shape[1]:
-        # A 1x1 convolution is the same product; for few queries it reads the map faster than a matrix product.
-        # It takes no empty query. (`len` would fix the batch size of an exported graph.)
-        products = F.conv2d(target, queries[0, :, :, None, None]).flatten(2)
-    else:
-        products = queries @ rows.transpose(1, 2)
+    products = queries @ (target.flatten(2) if rows is None else rows.transpose(1, 2))
     products = products.unflatten(-1, target.shape[-2:])
     # Dividing the n score maps is cheaper than dividing the C target channels, and gives the same.
     result: Tensor = products / divisor[:, None]

@@ -53,36 +53,32 @@ def map_signals(scores: Tensor, found: Tensor, temperature: float | Tensor, furt
     logits = at_least_float(scores).flatten(2)
     size = (scores.shape[-2], scores.shape[-1])
     found = found.to(logits.dtype)
-    near = _near(found, size, NEAR).flatten(2)
+    apart = _squared_distance(found, size).flatten(2)
+    beyond = [apart > max(share * max(size), 1.0) ** 2 for share in (NEAR, *(RADII if further else ()))]
     best = logits.amax(dim=2)
     beneath = logits - best[..., None]
     weights = beneath.exp()
     total = weights.sum(dim=2)
     entropy = (total.log() - (weights * beneath).sum(dim=2) / total) / math.log(max(logits.shape[2], 2))
     lowest = torch.finfo(logits.dtype).min
-    inside = logits.masked_fill(~near, lowest).amax(dim=2)
-    outside = logits.masked_fill(near, lowest).amax(dim=2)
+    inside = logits.masked_fill(beyond[0], lowest).amax(dim=2)
+    outside = logits.masked_fill(~beyond[0], lowest).amax(dim=2)
     margin = (inside - torch.maximum(outside, logits.amin(dim=2))).clamp(-20, 20)
     scale = torch.as_tensor(temperature, dtype=logits.dtype, device=logits.device)
     similarity = best * (scale if scale.ndim == 2 else scale.reshape(-1, 1))
-    own = [_mass(weights, near, total), margin, 1 - entropy, similarity.clamp(-1, 1)]
-    wider = [_mass(weights, _near(found, size, radius).flatten(2), total) for radius in (RADII if further else ())]
-    return torch.stack([*own, *wider], dim=-1)
+    within = torch.stack([weights.masked_fill(each, 0).sum(dim=2) for each in beyond], dim=-1) / total[..., None]
+    mass = torch.logit(within.clamp(_SMALLEST, 1 - _SMALLEST))
+    rest = torch.stack([margin, 1 - entropy, similarity.clamp(-1, 1)], dim=-1)
+    return torch.cat([mass[..., :1], rest, mass[..., 1:]], dim=-1)
 
 
-def _mass(weights: Tensor, near: Tensor, total: Tensor) -> Tensor:
-    """Log-odds ``(B, N)`` of the share of weights ``(B, N, hw)`` that lies in some cells."""
-    return torch.logit(((weights * near).sum(dim=2) / total).clamp(_SMALLEST, 1 - _SMALLEST))
-
-
-def _near(found: Tensor, size: Size, share: float) -> Tensor:
-    """Which cells ``(B, N, h, w)`` lie within a share of the larger side of points ``(B, N, 2)``."""
-    radius = max(share * max(size), 1.0)
+def _squared_distance(found: Tensor, size: Size) -> Tensor:
+    """From each point ``(B, N, 2)`` to each cell of a map of ``size``: ``(B, N, h, w)``."""
     across, down = (
         (torch.arange(length, device=found.device, dtype=found.dtype) - found[..., side, None]).square()
         for side, length in enumerate((size[1], size[0]))
     )
-    return down[..., :, None] + across[..., None, :] <= radius**2
+    return down[..., :, None] + across[..., None, :]
 
 
 def distinctness(likeness: Tensor, points: Tensor, size: Size) -> Tensor:

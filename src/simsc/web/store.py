@@ -127,8 +127,7 @@ class ImageStore:
 
 
 def _feature_bytes(encoded: EncodedImage) -> int:
-    parts = [part for part in (encoded.features, encoded.flipped) if part is not None]
-    return sum(tensor.nbytes for part in parts for tensor in (part.maps, part.beta, *part.layers))
+    return sum(part.nbytes for part in (encoded.features, encoded.flipped) if part is not None)
 
 
 class Decoder:

@@ -72,6 +72,10 @@ class Head(nn.Module, ABC):
         All that depends on the images but not on the points is done here, once.
         """
 
+    def scorers(self, first: Features, second: Features) -> tuple[ScoreMaps, ScoreMaps]:
+        """:meth:`scorer` from the first images to the second ones, and back."""
+        return self.scorer(first, second), self.scorer(second, first)
+
     def score_pairs(self, images: Features, source: Tensor, target: Tensor, cells: Tensor) -> Tensor:
         """Score maps ``(P, N, h, w)`` of pairs of prepared images, for training.
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from simsc.matching.coherence import Coherent, cast_votes, coarse_units, expect, penalty, shares_of
+from simsc.matching.coherence import Ballot, Coherent, cast_votes, compare_all, expect, penalty, shares_of
 from simsc.matching.features import Features
 from simsc.matching.scores import QueryMode, ScoreMaps, feature_scores, query_features, query_scorer, shared_scores
 from simsc.models.backbone import Backbone
@@ -32,10 +32,19 @@ class Plain(Head):
 
     def scorer(self, source: Features, target: Features) -> ScoreMaps:
         """The features' norms are computed once."""
+        return self._scorer(source, target, compare_all(source, target) if self.coherent else [])
+
+    def scorers(self, first: Features, second: Features) -> tuple[ScoreMaps, ScoreMaps]:
+        """The coarse cells of both images are compared once."""
+        ballots = compare_all(first, second) if self.coherent else []
+        turned = [ballot.turned() for ballot in ballots]
+        return self._scorer(first, second, ballots), self._scorer(second, first, turned)
+
+    def _scorer(self, source: Features, target: Features, ballots: Sequence[Ballot]) -> ScoreMaps:
         scores = query_scorer(
             source.maps, target.maps, source.beta, target.beta, normalize=self.normalize, query=self.query
         )
-        return Coherent(scores, source, target) if self.coherent else scores
+        return Coherent(scores, ballots, (source.map_size, target.map_size)) if self.coherent else scores
 
     def score_pairs(self, images: Features, source: Tensor, target: Tensor, cells: Tensor) -> Tensor:
         """What belongs to an image is computed once, whichever pairs it is in."""
@@ -58,9 +67,8 @@ class Plain(Head):
 
     def _lowered(self, asked: Sequence[Asked], target: Features) -> Tensor:
         """What coherence adds ``(Q, h, w)``; the votes of a source are cast once for all that is asked of it."""
-        units = coarse_units(target.maps[0])
         votes = {
-            id(source): cast_votes(coarse_units(source.maps[0]), units, source.temperature * target.temperature)
+            id(source): cast_votes(*compare_all(source, target))
             for source in {id(each.source): each.source for each in asked}.values()
         }
         parts = (expect(votes[id(each.source)], shares_of(each.cells, each.source.map_size)) for each in asked)
