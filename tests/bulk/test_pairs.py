@@ -1,16 +1,19 @@
 from __future__ import annotations
 
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import simsc.bulk.pairs as pairs_module
-from simsc.bulk.pairs import Found, Pair, Ready, calibrated, make_ready, match_each, match_plain, plain
+from simsc.bulk.pairs import Found, Pair, Polls, Ready, calibrated, make_ready, match_each, match_plain, plain
 from simsc.bulk.places import Place
 from simsc.bulk.store import Encodings, Store
 from simsc.matcher import Matcher
+from simsc.matching.coherence import cast_votes, compare
 from simsc.models.model import SimSC
 
 
@@ -85,6 +88,41 @@ def test_small_blocks_and_little_memory_change_nothing(
         assert isinstance(one, Found)
         assert isinstance(other, Found)
         np.testing.assert_array_equal(one.points, other.points)
+
+
+def test_images_are_compared_once_for_both_directions_and_where_that_happens_changes_no_digit(
+    vit: Matcher, photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pairs = [pair for pair in some_pairs(60, 9) if pair.points is not None and len(pair.points)]
+    compared: list[object] = []
+
+    def counted(*arguments: Any) -> Any:
+        compared.append(arguments)
+        return compare(*arguments)
+
+    monkeypatch.setattr(pairs_module, "compare", counted)
+    expected = match_plain(vit, images(vit, photos), pairs, cycle=True)
+    assert len(compared) == len({frozenset((pair.source, pair.target)) for pair in pairs})
+    monkeypatch.setattr(pairs_module, "MAX_QUERY_BYTES", 4 * 96)  # a block for each pair
+    found = match_plain(vit, images(vit, photos), pairs, cycle=True)
+    assert len(compared) > len(pairs)
+    for one, other in zip(expected, found, strict=True):
+        assert isinstance(one, Found)
+        assert isinstance(other, Found)
+        for name in ("points", "confidence", "cycle_error"):
+            assert getattr(one, name).tobytes() == getattr(other, name).tobytes(), name
+
+
+def test_the_way_back_is_voted_on_by_the_other_image(vit: Matcher, photos: Path) -> None:
+    ready = images(vit, photos)
+    first, second = ready.get("0.png"), ready.get("1.png")
+    polls = Polls(both=True)
+    for (here, one), (there, other) in permutations((("b", first), ("a", second))):
+        votes = polls.votes(here, one.ask(np.zeros((0, 2))), there, other)
+        assert votes is not None
+        expected = cast_votes(compare(one.units, other.units, one.temperature * other.temperature))
+        for part, wanted in zip(votes, expected, strict=True):
+            torch.testing.assert_close(part, wanted, atol=1e-4, rtol=1e-4)
 
 
 def test_each_image_is_encoded_once(matcher: Matcher, photos: Path) -> None:

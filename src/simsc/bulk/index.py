@@ -20,7 +20,7 @@ import torch
 import torch.nn.functional as F
 
 from simsc.bulk.engines import run_here, usual_workers
-from simsc.bulk.pairs import Ready, calibrated, judge_all, look_up, make_ready, plain
+from simsc.bulk.pairs import Polls, Query, Ready, calibrated, judge_all, look_up, make_ready, plain
 from simsc.bulk.places import Place, need, read_bytes
 from simsc.bulk.rules import find_images
 from simsc.bulk.store import Encodings, Store, fingerprint
@@ -175,11 +175,11 @@ class Index:
         encoded = self.matcher.encode(image)
         query = check_query([point], encoded.size)
         source = make_ready(self.matcher)(encoded)
-        feature = source.sample(query)
-        chosen = range(len(self)) if exhaustive else self._near(feature, max(candidates, top))
-        alike = [(self._similarity(feature, source, self.images[index]), self.images[index]) for index in chosen]
+        asked = source.ask(query, calibrated(self.matcher))
+        chosen = range(len(self)) if exhaustive else self._near(asked.features, max(candidates, top))
+        alike = [(self._similarity(asked.features, source, self.images[index]), self.images[index]) for index in chosen]
         best = sorted((-value, path) for value, path in alike if value is not None)[:top]
-        return [self._hit(source, query, path, -value) for value, path in best]
+        return [self._hit(source, asked, query, path, -value) for value, path in best]
 
     def _near(self, feature: torch.Tensor, count: int) -> list[int]:
         """Images with features like the query's, the nearest first."""
@@ -205,12 +205,14 @@ class Index:
         best = float((feature @ target.rows.t()).max())
         return best * source.temperature * target.temperature
 
-    def _hit(self, source: Ready, query: np.ndarray, path: str, similarity: float) -> Hit:
+    def _hit(self, source: Ready, asked: Query, query: np.ndarray, path: str, similarity: float) -> Hit:
         """Where the query lies in an image, and how far that can be trusted."""
         target, judged = self._ready.get(path), calibrated(self.matcher)
-        (found,) = look_up(self.matcher, target, [source.ask(query)], judged)
+        polls = Polls(both=judged)
+        (found,) = look_up(self.matcher, target, [asked], [polls.votes("", asked, path, target)], judged)
         if judged:
-            (back,) = look_up(self.matcher, source, [target.ask(found.points)])
+            returned = target.ask(found.points)
+            (back,) = look_up(self.matcher, source, [returned], [polls.votes(path, returned, "", source)])
             found.cycle_error = np.linalg.norm(back.points - query, axis=1)
             judge_all(self.matcher, [found], [max(source.frame.original)])
         x, y = found.points[0]

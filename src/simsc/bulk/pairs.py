@@ -21,7 +21,7 @@ from simsc.frames import Frame
 from simsc.matcher import EncodedImage, Matcher
 from simsc.matcher.matcher import judge
 from simsc.matcher.queries import check_query
-from simsc.matching.coherence import Expected, cast_votes, compare, expect, penalty, shares_of
+from simsc.matching.coherence import Expected, Votes, cast_votes, compare, expect, penalty, shares_of
 from simsc.matching.features import COARSE, neighbours
 from simsc.matching.localize import localize, peak_probability
 from simsc.matching.scores import unit_features
@@ -36,6 +36,7 @@ MAX_SCORES = 1 << 20
 MAX_QUERY_BYTES = 128 << 20
 """Query features that are held at a time."""
 
+_VOTE = 5  # numbers: two places and a weight
 _UNKNOWN_COUNT = 64  # of points that are only known once the image's size is
 
 
@@ -72,21 +73,32 @@ class Ready:
         exact = cells.cpu().numpy().astype(np.float64)
         return self.frame.to_original(resize_points(exact, self.map_size, self.frame.canvas, self.frame.convention))
 
-    def sample(self, points: np.ndarray) -> Tensor:
-        """Features ``(n, C)`` at points in pixels, bilinear."""
-        cells, weights = neighbours(self.cells(points), self.map_size)
-        around = self.rows.index_select(0, cells.flatten()).unflatten(0, cells.shape)
-        sampled: Tensor = (around * weights[..., None]).sum(dim=1)
-        return sampled
+    def ask(self, points: np.ndarray, judged: bool = False) -> Query:
+        """Points in pixels, ready to be looked up; ``judged`` as in :func:`look_up`."""
+        return self.ask_all([points], judged)[0]
 
-    def ask(self, points: np.ndarray, features: Tensor | None = None) -> Query:
-        """Points in pixels, ready to be looked up; ``features`` are theirs where they are known already."""
-        features = self.sample(points) if features is None else features
-        shares, distinct = shares_of(self.cells(points), self.map_size), None
-        if self.units is not None:
-            alike = (_filled(features) @ self.rows.t())[: len(features)] * self.temperature**2
-            distinct = distinctness(alike, shares, self.map_size)
-        return Query(features, self.temperature, shares, self.units, distinct)
+    def ask_all(self, sets: Sequence[np.ndarray], judged: bool) -> list[Query]:
+        """Several sets of points at once."""
+        cells = self.cells(np.concatenate(sets))
+        around, weights = neighbours(cells, self.map_size)
+        features = (self.rows.index_select(0, around.flatten()).unflatten(0, around.shape) * weights[..., None]).sum(1)
+        shares, counts = shares_of(cells, self.map_size), [len(points) for points in sets]
+        distinct = self._distinct(features, shares) if judged and self.units is not None else None
+        parts = zip(
+            features.split(counts),
+            shares.split(counts),
+            [None] * len(sets) if distinct is None else distinct.split(counts),
+            strict=True,
+        )
+        return [Query(part, self.temperature, places, self.units, unlike) for part, places, unlike in parts]
+
+    def _distinct(self, features: Tensor, shares: Tensor) -> Tensor:
+        """How unlike other places ``(n, 2)`` points of ``features (n, C)`` are, a bounded number at a time."""
+        found = []
+        for chunk, places in zip(*(part.split(_at_once(self)) for part in (features, shares)), strict=True):
+            alike = (_filled(chunk) @ self.rows.t())[: len(chunk)] * self.temperature**2
+            found.append(distinctness(alike, places, self.map_size))
+        return torch.cat(found)
 
 
 @dataclass(frozen=True)
@@ -98,7 +110,7 @@ class Query:
         temperature: of the source.
         shares: ``(n, 2)`` the points as shares of the source's larger side.
         units: of the source, see :class:`Ready`.
-        distinct: ``(n, 2)`` how unlike other places of the source they are, with ``units``.
+        distinct: ``(n, 2)`` how unlike other places of the source they are, with ``units`` and where it will be judged.
     """
 
     features: Tensor
@@ -106,6 +118,33 @@ class Query:
     shares: Tensor
     units: Tensor | None
     distinct: Tensor | None
+
+
+class Polls:
+    """The votes of pairs of images by name, cast once for both directions where both will be asked for.
+
+    Which image is the first of a comparison depends on names alone: the order of pairs then changes no digit.
+    """
+
+    def __init__(self, both: bool) -> None:
+        self.both = both
+        self._cast: dict[tuple[str, str], Votes] = {}
+
+    def votes(self, source: str, query: Query, target: str, ready: Ready) -> Votes | None:
+        """How the source votes over the target; None without coherence."""
+        if query.units is None or ready.units is None:
+            return None
+        way, back = (source, target), (target, source)
+        if way not in self._cast:
+            heat = query.temperature * ready.temperature
+            if source <= target:
+                ballot = compare(query.units, ready.units, heat)
+            else:
+                ballot = compare(ready.units, query.units, heat).turned()
+            self._cast[way] = cast_votes(ballot)
+            if self.both:
+                self._cast.setdefault(back, cast_votes(ballot.turned()))
+        return self._cast[way]
 
 
 def plain(matcher: Matcher) -> bool:
@@ -187,12 +226,12 @@ def match_plain(matcher: Matcher, images: Encodings[Ready], pairs: Sequence[Pair
     """
     results: list[Found | str] = [""] * len(pairs)
     order = sorted(range(len(pairs)), key=lambda index: (pairs[index].target, pairs[index].source))
-    voters = COARSE**2 if matcher.model.head.coherent else 0
-    for block in _blocks(pairs, order, matcher.model.backbone.channels, shared=not cycle, per_source=voters):
-        chosen = [pairs[index] for index in block]
-        answers = _match_block(matcher, images, chosen, judged=cycle and calibrated(matcher))
+    channels = matcher.model.backbone.channels
+    for block in _blocks(pairs, order, channels, shared=not cycle, coherent=matcher.model.head.coherent):
+        chosen, polls = [pairs[index] for index in block], Polls(both=cycle)
+        answers = _match_block(matcher, images, chosen, polls, judged=cycle and calibrated(matcher))
         if cycle:
-            _match_back(matcher, images, chosen, answers)
+            _match_back(matcher, images, chosen, polls, answers)
         for index, answer in zip(block, answers, strict=True):
             results[index] = answer
     return results
@@ -215,13 +254,14 @@ def match_each(matcher: Matcher, images: Encodings[EncodedImage], pairs: Sequenc
 
 
 def _blocks(
-    pairs: Sequence[Pair], order: Sequence[int], channels: int, shared: bool, per_source: int = 0
+    pairs: Sequence[Pair], order: Sequence[int], channels: int, shared: bool, coherent: bool = False
 ) -> list[list[int]]:
     """Pairs in order, cut where the query features of a block would not fit.
 
-    ``shared``: equal points count once; ``per_source``: rows of features that each source needs besides.
+    ``shared``: equal points count once; ``coherent``: each source is held with its coarse units, each pair with votes.
     """
     limit = max(MAX_QUERY_BYTES // (4 * channels), 1)
+    per_source, per_pair = (COARSE**2, -(-(COARSE**2) * 2 * _VOTE // channels)) if coherent else (0, 0)
     blocks: list[list[int]] = [[]]
     held: dict[tuple[str, object], int] = {}
     sources: set[str] = set()
@@ -230,7 +270,7 @@ def _blocks(
         pair = pairs[index]
         key = pair.source, pair.ask if pair.points is None else pair.points.tobytes()
         count = 0 if shared and key in held else _UNKNOWN_COUNT if pair.points is None else len(pair.points)
-        more = 0 if pair.source in sources else per_source
+        more = per_pair + (0 if pair.source in sources else per_source)
         if total + count + more > limit and blocks[-1]:
             blocks.append([])
             held, sources, total = {}, set(), 0
@@ -242,11 +282,11 @@ def _blocks(
 
 
 def _match_block(
-    matcher: Matcher, images: Encodings[Ready], pairs: Sequence[Pair], judged: bool = False
+    matcher: Matcher, images: Encodings[Ready], pairs: Sequence[Pair], polls: Polls, judged: bool = False
 ) -> list[Found | str]:
     """Sources one after the other, then targets in the opposite order: what was used last is still in memory."""
     answers: list[Found | str] = [""] * len(pairs)
-    asked = _ask(images, pairs, answers)
+    asked = _ask(images, pairs, answers, judged)
     for path, members in sorted(_grouped(pairs, lambda pair: pair.target).items(), reverse=True):
         members = [index for index in members if index in asked]
         if not members:
@@ -256,13 +296,17 @@ def _match_block(
         except (SimscError, OSError, MemoryError) as error:
             _refuse(answers, members, error)
             continue
-        found = look_up(matcher, target, [asked[index] for index in members], judged)
+        queries = [asked[index] for index in members]
+        votes = [
+            polls.votes(pairs[index].source, query, path, target) for index, query in zip(members, queries, strict=True)
+        ]
+        found = look_up(matcher, target, queries, votes, judged)
         for index, each in zip(members, found, strict=True):
             answers[index] = each
     return answers
 
 
-def _ask(images: Encodings[Ready], pairs: Sequence[Pair], answers: list[Found | str]) -> dict[int, Query]:
+def _ask(images: Encodings[Ready], pairs: Sequence[Pair], answers: list[Found | str], judged: bool) -> dict[int, Query]:
     """What each pair looks up; a pair that cannot be asked gets the reason as its answer."""
     asked: dict[int, Query] = {}
     for path, members in sorted(_grouped(pairs, lambda pair: pair.source).items()):
@@ -278,7 +322,7 @@ def _ask(images: Encodings[Ready], pairs: Sequence[Pair], answers: list[Found | 
             except SimscError as error:
                 _refuse(answers, [index], error)
         if points:
-            asked.update({index: source.ask(points[index], one) for index, one in _sample_all(source, points).items()})
+            asked.update(_ask_once(source, points, judged))
     return asked
 
 
@@ -287,12 +331,14 @@ def _refuse(answers: list[Found | str], members: Sequence[int], error: Exception
         answers[index] = str(error)
 
 
-def _match_back(matcher: Matcher, images: Encodings[Ready], pairs: Sequence[Pair], answers: list[Found | str]) -> None:
+def _match_back(
+    matcher: Matcher, images: Encodings[Ready], pairs: Sequence[Pair], polls: Polls, answers: list[Found | str]
+) -> None:
     """Match the answers back, and judge them by how far from the queries that leads."""
     there = [(index, answer) for index, answer in enumerate(answers) if isinstance(answer, Found)]
     ways = [Pair(pairs[index].target, pairs[index].source, answer.points) for index, answer in there]
     judged, sides = [], []
-    for (index, answer), back in zip(there, _match_block(matcher, images, ways), strict=True):
+    for (index, answer), back in zip(there, _match_block(matcher, images, ways, polls), strict=True):
         if isinstance(back, str):
             answers[index] = back
             continue
@@ -315,22 +361,23 @@ def judge_all(matcher: Matcher, found: Sequence[Found], sides: Sequence[int]) ->
         each.confidence, each.status = confidence, status
 
 
-def _sample_all(source: Ready, asked: dict[int, np.ndarray]) -> dict[int, Tensor]:
-    """Query features of several sets of points of one image; equal sets are read once."""
+def _ask_once(source: Ready, asked: dict[int, np.ndarray], judged: bool) -> dict[int, Query]:
+    """Several sets of points of one image, by any index; equal sets are read once."""
     sets = {points.tobytes(): points for points in asked.values()}
-    sampled = source.sample(np.concatenate(list(sets.values()))).split([len(points) for points in sets.values()])
-    features = dict(zip(sets, sampled, strict=True))
-    return {index: features[points.tobytes()] for index, points in asked.items()}
+    queries = dict(zip(sets, source.ask_all(list(sets.values()), judged), strict=True))
+    return {index: queries[points.tobytes()] for index, points in asked.items()}
 
 
-def look_up(matcher: Matcher, target: Ready, asked: Sequence[Query], judged: bool = False) -> list[Found]:
-    """Any number of queries over one target; with signals if ``judged``."""
+def look_up(
+    matcher: Matcher, target: Ready, asked: Sequence[Query], votes: Sequence[Votes | None], judged: bool = False
+) -> list[Found]:
+    """Any number of queries over one target, each with the :class:`Polls` of its image; with signals if ``judged``."""
     counts = [len(query.features) for query in asked]
     heats = [query.temperature * target.temperature * matcher.beta_eval for query in asked]
-    size = max(MAX_SCORES // len(target.rows) // ROW_MULTIPLE, 1) * ROW_MULTIPLE
+    size = _at_once(target)
     queries = torch.cat([query.features for query in asked]).split(size)
     heat = torch.tensor(heats).repeat_interleave(torch.tensor(counts)).to(target.rows).split(size)
-    expected = _expected(target, asked)
+    expected = _expected(asked, votes)
     places: Sequence[Expected | None] = [None] * len(queries) if expected is None else _split(expected, size)
     chunks = zip(queries, heat, places, strict=True)
     table = torch.cat([_columns(matcher, target, *chunk, judged) for chunk in chunks])
@@ -346,16 +393,10 @@ def look_up(matcher: Matcher, target: Ready, asked: Sequence[Query], judged: boo
     return found
 
 
-def _expected(target: Ready, asked: Sequence[Query]) -> Expected | None:
+def _expected(asked: Sequence[Query], votes: Sequence[Votes | None]) -> Expected | None:
     """Where the points of all queries should lie in the target; None without coherence."""
-    if target.units is None:
-        return None
-    found = [
-        expect(cast_votes(compare(query.units, target.units, query.temperature * target.temperature)), query.shares)
-        for query in asked
-        if query.units is not None
-    ]
-    return Expected(*(torch.cat(parts) for parts in zip(*found, strict=True)))
+    found = [expect(each, query.shares) for query, each in zip(asked, votes, strict=True) if each is not None]
+    return Expected(*(torch.cat(parts) for parts in zip(*found, strict=True))) if found else None
 
 
 def _split(expected: Expected, size: int) -> list[Expected]:
@@ -386,6 +427,11 @@ def _scores(queries: Tensor, target: Ready) -> Tensor:
     """Score maps ``(1, Q', h, w)`` of queries ``(Q, C)``, filled up to a multiple of :data:`ROW_MULTIPLE`."""
     scores: Tensor = (_filled(queries) @ target.rows.t()).unflatten(1, target.map_size)[None]
     return scores
+
+
+def _at_once(image: Ready) -> int:
+    """How many queries one product over an image has."""
+    return max(MAX_SCORES // len(image.rows) // ROW_MULTIPLE, 1) * ROW_MULTIPLE
 
 
 def _filled(rows: Tensor) -> Tensor:
