@@ -46,7 +46,7 @@ def test_quick_mode_reports_every_ratio() -> None:
     assert report["environment"]["torch"] == torch.__version__
     assert report["environment"]["threads"] == torch.get_num_threads()
     ratios = report["ratios"]
-    assert len(ratios) == 13
+    assert len(ratios) == 15
     assert all(line["value"] >= 0 and line["target"] > 0 for line in ratios)
     assert ratios[-1]["passed"]  # equal gradients do not depend on the machine
 

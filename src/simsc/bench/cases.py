@@ -10,34 +10,36 @@ from itertools import permutations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor
 
 from simsc.bench.ratios import Ratio, alternate, extra_bytes
-from simsc.coordinates import resize_points
 from simsc.data.records import ImageRef, Pair
 from simsc.data.sources import load_pairs
-from simsc.devices import pick_precision
 from simsc.evaluation.cache import TrunkCache
 from simsc.evaluation.encoder import ImageEncoder
 from simsc.evaluation.evaluator import Evaluator
 from simsc.evaluation.protocol import find_protocol
+from simsc.matcher import Matcher
 from simsc.matching.dense import dense_match
 from simsc.matching.features import Features, neighbours
 from simsc.matching.localize import localize, peak_probability
 from simsc.matching.scores import query_scorer, unit_features
-from simsc.models.inference import prepare_for_inference
+from simsc.models import DEFAULT, QUICK
 from simsc.models.model import SimSC
-from simsc.models.trained import build_model
+from simsc.models.trained import Trained, build_model
 from simsc.registry import Registry
 from simsc.training.batches import collate
 from simsc.training.config import Config
 from simsc.training.objective import PairObjective
 
 Case = Callable[[bool], list[Ratio]]
-NETWORKS = {"ResNet-50": "resnet50.v1_in1k", "ViT-S/14": "vit_small_patch14.dinov2"}
-"""What the cases of whole networks are measured on, by the name in their results."""
+PACKAGED = (DEFAULT, QUICK)
+"""What the cases of whole models are measured on."""
+PICTURE = (375, 500)
+"""``(height, width)`` of the pictures that are matched."""
 CASES: Registry[Case] = Registry("benchmark")
 CASES.lazy("bulk", "simsc.bench.bulk:bench_bulk")  # needs an extra, and takes an hour: only when it is asked for
 
@@ -153,39 +155,44 @@ def bench_dense(quick: bool = False) -> list[Ratio]:
 @CASES.register("match")
 @torch.inference_mode()
 def bench_pair(quick: bool = False) -> list[Ratio]:
-    """Matching 20 points of one pair, against two forwards of the backbone; and encoding in bfloat16."""
-    return [ratio for title in NETWORKS for ratio in _match_ratios(title, quick)]
+    """Matching 10 points of two pictures as the packaged models do, against two forwards of the bare backbone."""
+    return [ratio for name in PACKAGED for ratio in _match_ratios(name, quick)]
 
 
-def _match_ratios(title: str, quick: bool) -> list[Ratio]:
-    model = prepare_for_inference(_model(NETWORKS[title]))
-    half = prepare_for_inference(_model(NETWORKS[title]), pick_precision("auto", torch.device("cpu")))
-    side = model.backbone.stride * (4 if quick else 16)
-    images = torch.rand(2, 3, side, side, generator=torch.Generator().manual_seed(0))
-    points = torch.rand(1, 20, 2, generator=torch.Generator().manual_seed(1)) * (side - 1)
-
-    def match() -> Tensor:
-        features = model.encode(images)
-        source, target = features.select(slice(0, 1)), features.select(slice(1, 2))
-        cells = localize(model.score_maps(source, target, points), "kernel-soft-argmax")
-        return resize_points(cells, target.map_size, target.image_size)
-
-    def forwards() -> None:
-        for image in images.split(1):
-            model.backbone.layers(image, [model.backbone.num_blocks])
-
-    work = {"match": match, "forwards": forwards, "float32": lambda: model.encode(images)}
-    seconds = alternate({**work, "auto": lambda: half.encode(images)}, repeats=3 if quick else 9)
+def _match_ratios(name: str, quick: bool) -> list[Ratio]:
+    matcher, half = _matcher(name, quick), Trained.open(name).ready(precision="auto").network
+    random = np.random.default_rng(0)
+    source, target = random.integers(0, 255, (2, *PICTURE, 3), dtype=np.uint8)
+    points = random.uniform(0, min(PICTURE) - 1, (10, 2))
+    inputs = torch.stack([matcher.view.frame(PICTURE).to_input(each) for each in (source, target)])
+    encoded = matcher.encode(source), matcher.encode(target)
+    seconds = alternate(
+        {
+            "match": lambda: matcher.match(source, target, points),
+            "forwards": lambda: _bare(matcher.model, inputs.split(1)),
+            "encoded": lambda: matcher.match(encoded[0], encoded[1], points),
+            "float32": lambda: matcher.model.encode(inputs),
+            "auto": lambda: half.encode(inputs),
+        },
+        repeats=3 if quick else 9,
+    )
     return [
         Ratio(
-            f"{title}: match of one pair, time against two backbone forwards",
+            f"{name}: match of two pictures, time against two backbone forwards",
             seconds["match"] / seconds["forwards"],
             1.05,
             at_least=False,
             detail=f"{seconds['match']:.3f} s against {seconds['forwards']:.3f} s",
         ),
         Ratio(
-            f"{title}: encoding in the precision that suits the processor, faster than in float32",
+            f"{name}: match of two encoded pictures, share of two backbone forwards",
+            seconds["encoded"] / seconds["forwards"],
+            0.05,
+            at_least=False,
+            detail=f"{1e3 * seconds['encoded']:.1f} ms",
+        ),
+        Ratio(
+            f"{name}: encoding in the precision that suits the processor, faster than in float32",
             seconds["float32"] / seconds["auto"],
             1.4 if half.precision else 0.9,  # where that is float32 too, there is nothing to gain
             at_least=True,
@@ -197,14 +204,8 @@ def _match_ratios(title: str, quick: bool) -> list[Ratio]:
 @CASES.register("start")
 def bench_start(quick: bool = False) -> list[Ratio]:
     """``simsc match`` of two pictures as a whole command, against importing PyTorch and two forwards."""
-    model = prepare_for_inference(_model("resnet50.tv_in1k"))
-    image = torch.rand(1, 3, 256, 256, generator=torch.Generator().manual_seed(0))
-
-    @torch.inference_mode()
-    def forwards() -> None:
-        for _ in range(2):
-            model.backbone.layers(image, [model.backbone.num_blocks])
-
+    matcher = _matcher(DEFAULT, quick=False)
+    images = torch.rand(2, 3, matcher.view.side, matcher.view.side, generator=torch.Generator().manual_seed(0))
     with TemporaryDirectory() as folder:
         pictures = [str(Path(folder) / f"{number}.jpg") for number in range(2)]
         for picture, pair in zip(pictures, load_pairs("scenes", None, "test"), strict=False):
@@ -213,7 +214,7 @@ def bench_start(quick: bool = False) -> list[Ratio]:
             {
                 "match": lambda: _python("-m", "simsc", "match", *pictures, "--grid", "3"),
                 "torch": lambda: _python("-c", "import torch"),
-                "forwards": forwards,
+                "forwards": lambda: _bare(matcher.model, images.split(1)),
             },
             repeats=1 if quick else 9,
         )
@@ -232,8 +233,9 @@ def bench_start(quick: bool = False) -> list[Ratio]:
 @CASES.register("training")
 def bench_training(quick: bool = False) -> list[Ratio]:
     """A last-block step on two pairs in both orders, with the trunk cache and without."""
-    resnet = NETWORKS["ResNet-50"] if quick else "resnet101.tv_in1k"
-    return [*_step_ratios("ResNet-101", resnet, 10, quick), *_step_ratios("ViT-S/14", NETWORKS["ViT-S/14"], 4, quick)]
+    resnet = "resnet50.v1_in1k" if quick else "resnet101.tv_in1k"
+    vit = "vit_small_patch14.dinov2"
+    return [*_step_ratios("ResNet-101", resnet, 10, quick), *_step_ratios("ViT-S/14", vit, 4, quick)]
 
 
 def _step_ratios(title: str, backbone: str, goal: float, quick: bool) -> list[Ratio]:
@@ -284,33 +286,31 @@ def _step_ratios(title: str, backbone: str, goal: float, quick: bool) -> list[Ra
 @CASES.register("evaluation")
 def bench_evaluation(quick: bool = False) -> list[Ratio]:
     """Evaluation of a set built like PF-Willow: 10 kinds of 10 images, every ordered pair of a kind, 900 pairs."""
-    return [ratio for title in NETWORKS for ratio in _evaluation_ratios(title, quick)]
+    return [ratio for name in PACKAGED for ratio in _evaluation_ratios(name, quick)]
 
 
-def _evaluation_ratios(title: str, quick: bool) -> list[Ratio]:
+def _evaluation_ratios(name: str, quick: bool) -> list[Ratio]:
     kinds, each = (2, 3) if quick else (10, 10)
-    model = prepare_for_inference(_model(NETWORKS[title]))
-    side = model.backbone.stride * (4 if quick else 16)
+    matcher = _matcher(name, quick)
     pairs, images = _willow_like(kinds, each)
-    encoder = ImageEncoder(model, find_protocol("paper-256", side))
-    evaluator = Evaluator(encoder)
-    inputs = encoder.inputs(images).split(encoder.batch_size)
-    sample = pairs[:: max(len(pairs) // 10, 1)]
 
-    @torch.inference_mode()
-    def bare() -> None:
-        for batch in inputs:
-            model.backbone.layers(batch, [model.backbone.num_blocks])
+    def evaluator(batch_size: int) -> Evaluator:
+        rules, side = find_protocol(matcher.trained.protocol), matcher.view.side
+        encoder = ImageEncoder(matcher.model, rules, batch_size=batch_size, side=side)
+        return Evaluator(encoder, matcher.localizer, matcher.beta_eval)
+
+    together, singly = evaluator(batch_size=16), evaluator(batch_size=1)
+    inputs = together.encoder.inputs(images).split(together.encoder.batch_size)
+    sample = pairs[:: max(len(pairs) // 10, 1)]
 
     def pair_by_pair() -> None:
         for pair in sample:
-            Evaluator(ImageEncoder(model, encoder.protocol, batch_size=1)).predict([pair])
+            singly.predict([pair])
 
-    seconds = alternate(
-        {"all": lambda: evaluator.predict(pairs), "bare": bare, "sample": pair_by_pair}, repeats=1 if quick else 3
-    )
-    singly = seconds["sample"] * len(pairs) / len(sample)
-    what = f"{title}: evaluation, {len(pairs)} pairs of {len(images)} images"
+    work = {"all": lambda: together.predict(pairs), "bare": lambda: _bare(matcher.model, inputs)}
+    seconds = alternate({**work, "sample": pair_by_pair}, repeats=1 if quick else 3)
+    alone = seconds["sample"] * len(pairs) / len(sample)
+    what = f"{name}: evaluation, {len(pairs)} pairs of {len(images)} images"
     times = f"{seconds['all']:.2f} s against"
     return [
         Ratio(
@@ -322,10 +322,10 @@ def _evaluation_ratios(title: str, quick: bool) -> list[Ratio]:
         ),
         Ratio(
             f"{what}, faster than pair by pair",
-            singly / seconds["all"],
+            alone / seconds["all"],
             10,
             at_least=True,
-            detail=f"{times} {singly:.1f} s ({len(sample)} pairs measured)",
+            detail=f"{times} {alone:.1f} s ({len(sample)} pairs measured)",
         ),
     ]
 
@@ -334,7 +334,20 @@ def _python(*arguments: str) -> None:
     subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL)
 
 
-def _model(backbone: str, trainable: str = "none") -> SimSC:
+def _matcher(name: str, quick: bool) -> Matcher:
+    """A packaged model as it is used, coherence and all; ``quick`` makes its inputs small."""
+    trained = Trained.open(name)
+    return Matcher(trained.ready(), size=4 * trained.network.backbone.stride if quick else None, device="cpu")
+
+
+@torch.inference_mode()
+def _bare(model: SimSC, batches: Sequence[Tensor]) -> None:
+    """The backbone alone over batches of inputs ``(B, 3, H, W)``."""
+    for batch in batches:
+        model.backbone.layers(batch, [model.backbone.num_blocks])
+
+
+def _model(backbone: str, trainable: str) -> SimSC:
     return build_model({"backbone": backbone, "trainable": trainable}, weights="random").eval()
 
 
