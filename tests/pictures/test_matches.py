@@ -4,9 +4,10 @@ import pytest
 from simsc.coordinates import resize_points
 from simsc.errors import DataError
 from simsc.pictures import draw_matches
+from simsc.pictures.canvas import text_width
 from simsc.pictures.matches import number_places
 from simsc.pictures.sheet import fit_panel, shown_size
-from simsc.pictures.style import CORRECT, GAP, INCORRECT, MARGIN, PAPER, STATUS
+from simsc.pictures.style import CORRECT, GAP, INCORRECT, LINE, MARGIN, PAPER, STATUS
 
 
 def black(height: int, width: int) -> np.ndarray:
@@ -186,3 +187,27 @@ def test_numbers_avoid_obstacles():
 
 def test_no_markers_no_numbers():
     assert number_places(np.empty((0, 2)), 15.0, (100, 100)).shape == (0, 2)
+
+
+def test_names_are_listed_below_in_columns_and_cover_nothing():
+    points, status = [(20, 50), (80, 50), (50, 20)], np.array(["sure", "unsure", "none"])
+    plain, named, longer = (
+        np.asarray(draw_matches(black(100, 100), black(100, 100), points, points, status=status, names=names))
+        for names in ((), ("left ear", "", "tail"), ("left ear", "a name " * 40, "tail"))
+    )
+    assert (named[: len(plain)] == plain).all()
+    strip = named[len(plain) :]
+    assert len(strip) == LINE + MARGIN  # both names that there are stand in one row
+    ink = np.flatnonzero((strip != PAPER).any(axis=(0, 2)))
+    second = MARGIN + text_width("1  left ear") + GAP
+    assert ink.min() >= MARGIN
+    assert ink[ink >= second - GAP / 2].min() == pytest.approx(second, abs=2)
+    assert ink.max() == pytest.approx(second + text_width("3  tail"), abs=2)
+    rows = longer[len(plain) :]
+    assert len(rows) == 3 * LINE + MARGIN  # one that is too long is cut
+    assert (rows[:, -MARGIN:] == PAPER).all()
+
+
+def test_names_of_other_points_are_refused():
+    with pytest.raises(DataError, match="names: expected 1, one per source point, got 2"):
+        draw_matches(black(9, 9), black(9, 9), [(1, 1)], [(1, 1)], names=("ear", "tail"))

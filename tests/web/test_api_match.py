@@ -209,6 +209,9 @@ def test_exports(client, send) -> None:
     drawn = Image.open(io.BytesIO(client.post("/api/export/png", json=request).content))
     assert drawn.format == "PNG"
     assert drawn.width > drawn.height
+    named = Image.open(io.BytesIO(client.post("/api/export/png", json={**request, "names": ["ear", "", "3"]}).content))
+    assert named.height > drawn.height  # names are listed below, numbers are not
+    assert named.crop((0, 0, *drawn.size)).tobytes() == drawn.tobytes()
     assert client.post("/api/export/exe", json=request).status_code == 422
 
 

@@ -6,18 +6,20 @@ it belongs to a fraction of a pixel, which integer drawing does not. Places are 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
-from PIL import Image, ImageDraw
+from PIL import Image, ImageDraw, ImageOps
 
 from simsc.coordinates import Size
 from simsc.pictures.style import (
     CAPTION_SIZE,
     CORRECT,
+    GAP,
     INCORRECT,
     INK,
+    LINE,
     MARGIN,
     MUTED,
     PAPER,
@@ -44,6 +46,10 @@ class Canvas:
     def paste(self, picture: Image.Image, left: int, top: int) -> None:
         """Put ``picture`` with its upper left pixel at ``(left, top)``."""
         self.image.paste(picture, (left, top))
+
+    def lengthen(self, height: int) -> None:
+        """Add an empty strip at the bottom."""
+        self.image = ImageOps.expand(self.image, (0, 0, 0, height), PAPER)
 
     def disc(self, center: Place, radius: float, color: Color, opacity: float = 1.0) -> None:
         """A filled circle."""
@@ -201,6 +207,21 @@ def draw_scale(canvas: Canvas, name: str, low: str, high: str) -> None:
     strip = np.rint(ramp_colors(np.tile(np.linspace(0, 1, 120), (12, 1)))).astype(np.uint8)
     canvas.paste(Image.fromarray(strip), round(x), round(y - 6))
     _write(canvas, x + 128, y, high)
+
+
+def draw_names(canvas: Canvas, names: Sequence[str]) -> None:
+    """A list of numbers and names, in columns on a strip that is added at the bottom; an empty name is left out."""
+    called = [f"{number}  {name}" for number, name in enumerate(names, start=1) if name]
+    if not called:
+        return
+    room = canvas.image.width - 2 * MARGIN
+    column = min(max(map(text_width, called)) + GAP, room)
+    rows = -(-len(called) // (room // column))
+    top = canvas.image.height
+    canvas.lengthen(rows * LINE + MARGIN)
+    for index, text in enumerate(called):
+        place = MARGIN + index // rows * column, top + index % rows * LINE
+        canvas.text(place, shorten(text, column))
 
 
 def _line(canvas: Canvas) -> float:

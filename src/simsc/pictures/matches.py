@@ -15,6 +15,7 @@ from simsc.pictures.canvas import (
     Canvas,
     draw_cross,
     draw_disc,
+    draw_names,
     draw_ring,
     draw_scale,
     draw_status,
@@ -52,6 +53,7 @@ def draw_matches(
     correct: np.ndarray | None = None,
     confidence: np.ndarray | None = None,
     status: np.ndarray | None = None,
+    names: Sequence[str] = (),
     numbers: bool = True,
     lines: bool = True,
     alpha: float = 0.1,
@@ -74,6 +76,7 @@ def draw_matches(
             ``target`` is correct.
         confidence: ``(n,)`` in ``[0, 1]``: colour of a match, or its opacity where right and wrong are known.
         status: ``(n,)`` of ``sure``, ``unsure`` and ``none``; not together with what says right and wrong.
+        names: ``n`` names, listed below by their numbers; an empty one is left out, and ``()`` lists none.
         numbers, lines: whether to number the points and to connect them.
         title: written above.
         height: of both images as shown.
@@ -90,6 +93,8 @@ def draw_matches(
         rule = f"correct: within {alpha:g} of the larger side"
         correct = np.linalg.norm(end - real, axis=1) <= alpha * max(np.shape(target)[:2])
     looks = _looks(len(start), correct, confidence, status)
+    if names and len(names) != len(start):
+        raise DataError(f"names: expected {len(start)}, one per source point, got {len(names)}")
     legend = correct is not None or confidence is not None or status is not None
     canvas, (left, right) = side_by_side(
         [fit_panel(source, height), fit_panel(target, height)], title=title, footer=FOOTER if legend else 0,
@@ -114,6 +119,8 @@ def draw_matches(
         draw_statuses(canvas, {name: int(np.sum(np.asarray(status) == name)) for name in STATUS})
     elif confidence is not None:
         draw_scale(canvas, "confidence", "0", "1")
+    if names:
+        draw_names(canvas, names)
     return canvas.image
 
 

@@ -14,10 +14,9 @@ from simsc.errors import DataError
 from simsc.files import atomic_path
 from simsc.images import check_pixels
 from simsc.pictures.canvas import Canvas, shorten, text_width
-from simsc.pictures.style import CAPTION_SIZE, GAP, MARGIN, TITLE_SIZE
+from simsc.pictures.style import GAP, LINE, MARGIN, TITLE_SIZE
 
 WIDEST = 3  # a panel is at most this many times as wide as high; longer strips are scaled down further
-LINE = round(CAPTION_SIZE * 1.35)
 NARROWEST = 24  # a panel's column, so that a strip one pixel wide still has room for its marker
 Picture = Image.Image | np.ndarray
 

@@ -38,6 +38,7 @@ MARGIN = 12
 GAP = 14
 TITLE_SIZE = 18
 CAPTION_SIZE = 14
+LINE = round(CAPTION_SIZE * 1.35)
 
 MARKERS = ("o", "s", "^", "D", "v", "P")
 DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)), (0, (3, 1)), (0, (8, 2)))

@@ -88,13 +88,14 @@ def to_coco(answer: MatchResponse, source: StoredImage, target: StoredImage) -> 
 
 
 def to_picture(answer: MatchResponse, source: StoredImage, target: StoredImage) -> bytes:
-    """Both images side by side with numbered, connected points, as PNG."""
+    """Both images side by side with numbered, connected points and their names, as PNG."""
     from simsc.pictures.matches import draw_matches
 
     starts = np.array([match.source for match in answer.matches])
     ends = np.array([match.target for match in answer.matches])
     status = np.array([match.status for match in answer.matches]) if answer.calibrated else None
-    return png(draw_matches(source.pixels, target.pixels, starts, ends, status=status, height=480))
+    names = [match.name if match.name != str(number) else "" for number, match in enumerate(answer.matches, start=1)]
+    return png(draw_matches(source.pixels, target.pixels, starts, ends, status=status, names=names, height=480))
 
 
 def warp_picture(flow: DenseFlow, source: np.ndarray, blend: bool) -> bytes:
