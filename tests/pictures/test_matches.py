@@ -198,6 +198,7 @@ def test_names_are_listed_below_in_columns_and_cover_nothing():
     assert (named[: len(plain)] == plain).all()
     strip = named[len(plain) :]
     assert len(strip) == LINE + MARGIN  # both names that there are stand in one row
+    assert (strip[LINE:] == PAPER).all()
     ink = np.flatnonzero((strip != PAPER).any(axis=(0, 2)))
     second = MARGIN + text_width("1  left ear") + GAP
     assert ink.min() >= MARGIN

@@ -654,6 +654,80 @@ def test_the_page_fits_a_telephone(browser: Any, address: str) -> None:
     context.close()
 
 
+@pytest.fixture
+def telephone(browser: Any, address: str) -> Iterator[Any]:
+    """The page on 390 x 844 pixels, with fingers, two points in the source."""
+    context = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE)
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto(address)
+    page.wait_for_selector("body[data-ready]")
+    take_sample(page)
+    set_slider(page, "#temperature", 0)  # sharp, so that matches move
+    page.locator("#source-stage").scroll_into_view_if_needed()
+    frame = page.locator("#source-stage .frame").bounding_box()
+    for index, (x, y) in enumerate(((0.3, 0.4), (0.7, 0.5))):
+        page.touchscreen.tap(frame["x"] + x * frame["width"], frame["y"] + y * frame["height"])
+        page.wait_for_selector(f"#target-stage .point >> nth={index}")
+    yield page
+    context.close()
+    assert errors == []
+
+
+def swipe(page: Any, start: np.ndarray, way: tuple[float, float]) -> None:
+    """Put a finger down, move it, lift it: as a touch screen tells it."""
+    session = page.context.new_cdp_session(page)
+    for step in range(7):
+        x, y = start + np.array(way) * step / 6
+        kind = "touchMove" if step else "touchStart"
+        session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": [{"x": x, "y": y}]})
+        page.wait_for_timeout(30)
+    session.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+    page.wait_for_load_state("networkidle")
+    page.wait_for_timeout(100)
+
+
+def scrolled(page: Any) -> float:
+    return float(page.evaluate("scrollY"))
+
+
+def test_a_finger_drags_a_point_and_the_page_stays(telephone: Any) -> None:
+    start, match, height = place_of(telephone, "source"), place_of(telephone, "target"), scrolled(telephone)
+    before = rows(telephone)
+    swipe(telephone, start, (60, 50))
+    np.testing.assert_allclose(place_of(telephone, "source"), start + np.array([60, 50]), atol=1.5)
+    assert np.linalg.norm(place_of(telephone, "target") - match) > 0.5
+    assert scrolled(telephone) == height
+    assert len(rows(telephone)) == 2  # lifting the finger put no further point
+    telephone.locator("#undo").tap()
+    telephone.wait_for_load_state("networkidle")
+    assert rows(telephone) == before
+
+
+def test_a_finger_beside_a_point_takes_it_along_without_a_jump(telephone: Any) -> None:
+    start = place_of(telephone, "source")
+    swipe(telephone, start + np.array([14, -12]), (40, 30))
+    np.testing.assert_allclose(place_of(telephone, "source"), start + np.array([40, 30]), atol=1.5)
+    assert len(rows(telephone)) == 2
+
+
+def test_of_two_close_points_a_finger_takes_the_nearer_one(telephone: Any) -> None:
+    first, second = place_of(telephone, "source", 0), place_of(telephone, "source", 1)
+    swipe(telephone, second, tuple(first + np.array([24, 0]) - second))
+    swipe(telephone, first, (0, 40))
+    np.testing.assert_allclose(place_of(telephone, "source", 0), first + np.array([0, 40]), atol=1.5)
+    np.testing.assert_allclose(place_of(telephone, "source", 1), first + np.array([24, 0]), atol=1.5)
+
+
+def test_a_finger_on_the_image_scrolls_the_page_and_puts_no_point(telephone: Any) -> None:
+    frame, height = telephone.locator("#source-stage .frame").bounding_box(), scrolled(telephone)
+    swipe(telephone, np.array([frame["x"] + 20, frame["y"] + 0.9 * frame["height"]]), (0, -100))
+    assert scrolled(telephone) > height + 30
+    assert len(rows(telephone)) == 2
+
+
 def test_what_is_told_of_a_point_covers_no_match(page: Any) -> None:
     take_sample(page)
     page.select_option("#grid", "6")

@@ -9,6 +9,7 @@ import { watchZoom } from "./zoom.js";
 const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 const STEPS_ACROSS = 200;
 let dragged = null;
+let grip = { x: 0, y: 0 }; // from the point to where it was taken hold of
 let moved = false;
 
 export function watchHands() {
@@ -41,6 +42,8 @@ function onPointerDown(event) {
   else addPoint(stages.source.pixelAt(event));
   moved = !marker; // putting and dragging a new point is one step back
   dragged = state.points.find((point) => point.key === state.selected);
+  const at = stages.source.pixelAt(event);
+  grip = { x: at.x - dragged.x, y: at.y - dragged.y };
   stages.source.markers.get(state.selected).focus({ focusVisible: false, preventScroll: true });
   stages.source.box.setPointerCapture(event.pointerId);
 }
@@ -49,7 +52,8 @@ function onPointerMove(event) {
   if (!dragged) return;
   if (!moved) past.note();
   moved = true;
-  moveTo(dragged, stages.source.pixelAt(event));
+  const at = stages.source.pixelAt(event);
+  moveTo(dragged, { x: at.x - grip.x, y: at.y - grip.y });
 }
 
 function drop() {
