@@ -68,6 +68,24 @@ def browser() -> Iterator[Any]:
         chromium.close()
 
 
+@pytest.fixture(scope="session")
+def swipe() -> Callable[[Any, np.ndarray, tuple[float, float]], None]:
+    """Puts a finger down on a page, moves it and lifts it, as a touch screen tells it."""
+
+    def move(page: Any, start: np.ndarray, way: tuple[float, float]) -> None:
+        session = page.context.new_cdp_session(page)
+        for step in range(7):
+            x, y = start + np.array(way) * step / 6
+            kind = "touchMove" if step else "touchStart"
+            session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": [{"x": x, "y": y}]})
+            page.wait_for_timeout(30)
+        session.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+        page.wait_for_load_state("networkidle")
+        page.wait_for_timeout(100)
+
+    return move
+
+
 @pytest.fixture(scope="module")
 def serve() -> Iterator[Callable[[Any], str]]:
     """Runs an application on a free port and gives its address."""

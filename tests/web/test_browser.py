@@ -16,6 +16,7 @@ from simsc.matching import LOCALIZERS
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (extra 'dev')")
 
 PATIENCE = 60_000
+Swipe = Callable[[Any, np.ndarray, tuple[float, float]], None]
 BACKGROUND = "element => getComputedStyle(element).backgroundColor"
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.xdist_group("browser")]
@@ -676,24 +677,11 @@ def telephone(browser: Any, address: str) -> Iterator[Any]:
     assert errors == []
 
 
-def swipe(page: Any, start: np.ndarray, way: tuple[float, float]) -> None:
-    """Put a finger down, move it, lift it: as a touch screen tells it."""
-    session = page.context.new_cdp_session(page)
-    for step in range(7):
-        x, y = start + np.array(way) * step / 6
-        kind = "touchMove" if step else "touchStart"
-        session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": [{"x": x, "y": y}]})
-        page.wait_for_timeout(30)
-    session.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
-    page.wait_for_load_state("networkidle")
-    page.wait_for_timeout(100)
-
-
 def scrolled(page: Any) -> float:
     return float(page.evaluate("scrollY"))
 
 
-def test_a_finger_drags_a_point_and_the_page_stays(telephone: Any) -> None:
+def test_a_finger_drags_a_point_and_the_page_stays(telephone: Any, swipe: Swipe) -> None:
     start, match, height = place_of(telephone, "source"), place_of(telephone, "target"), scrolled(telephone)
     before = rows(telephone)
     swipe(telephone, start, (60, 50))
@@ -706,14 +694,14 @@ def test_a_finger_drags_a_point_and_the_page_stays(telephone: Any) -> None:
     assert rows(telephone) == before
 
 
-def test_a_finger_beside_a_point_takes_it_along_without_a_jump(telephone: Any) -> None:
+def test_a_finger_beside_a_point_takes_it_along_without_a_jump(telephone: Any, swipe: Swipe) -> None:
     start = place_of(telephone, "source")
     swipe(telephone, start + np.array([14, -12]), (40, 30))
     np.testing.assert_allclose(place_of(telephone, "source"), start + np.array([40, 30]), atol=1.5)
     assert len(rows(telephone)) == 2
 
 
-def test_of_two_close_points_a_finger_takes_the_nearer_one(telephone: Any) -> None:
+def test_of_two_close_points_a_finger_takes_the_nearer_one(telephone: Any, swipe: Swipe) -> None:
     first, second = place_of(telephone, "source", 0), place_of(telephone, "source", 1)
     swipe(telephone, second, tuple(first + np.array([24, 0]) - second))
     swipe(telephone, first, (0, 40))
@@ -721,7 +709,7 @@ def test_of_two_close_points_a_finger_takes_the_nearer_one(telephone: Any) -> No
     np.testing.assert_allclose(place_of(telephone, "source", 1), first + np.array([24, 0]), atol=1.5)
 
 
-def test_a_finger_on_the_image_scrolls_the_page_and_puts_no_point(telephone: Any) -> None:
+def test_a_finger_on_the_image_scrolls_the_page_and_puts_no_point(telephone: Any, swipe: Swipe) -> None:
     frame, height = telephone.locator("#source-stage .frame").bounding_box(), scrolled(telephone)
     swipe(telephone, np.array([frame["x"] + 20, frame["y"] + 0.9 * frame["height"]]), (0, -100))
     assert scrolled(telephone) > height + 30

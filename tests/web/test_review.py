@@ -16,9 +16,10 @@ from fastapi.testclient import TestClient
 from simsc.data.catalog import DATASETS
 from simsc.errors import DataError
 from simsc.training.adapt import without_doubt
-from simsc.web.review import ReviewFile, create_review_app
+from simsc.web.review import Correction, ReviewFile, create_review_app
 from simsc.web.settings import Settings
 
+TELEPHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 SCORES = {1: [0.9, 0.8, 0.9], 2: [0.9, 0.2, 0.3]}
 
 
@@ -86,6 +87,20 @@ def test_what_cannot_be_key_points_is_refused(client, labels, values):
     assert not labels.with_name("labels.reviewed.json").exists()
 
 
+def test_what_somebody_labelled_is_settled_until_it_is_said_not_to_be(labels):
+    document = json.loads(labels.read_text())
+    first, second = document["annotations"]
+    first |= {"keypoints": [10, 10, 2, 30, 20, 2, 0, 0, 0], "keypoint_scores": [1.0, 1.0, 0.0]}
+    second |= {"keypoints": [0] * 9, "keypoint_scores": [0.0, 0.1, 0.0]}
+    del (third := {**first, "id": 3})["keypoint_scores"]
+    document["annotations"].append(third)
+    labels.write_text(json.dumps(document))
+    review = ReviewFile(labels, labels.with_name("out.json"))
+    assert [each["settled"] for each in review.view()["objects"]] == [True, False, False]
+    review.correct(1, Correction(keypoints=first["keypoints"], settled=False))
+    assert not review.view()["objects"][0]["settled"]
+
+
 def test_unknown_objects_and_images_are_refused(client):
     assert client.put("/api/review/9", json={"keypoints": [0] * 9}).status_code == 404
     assert client.get("/api/review/images/9").status_code == 404
@@ -117,8 +132,10 @@ def test_what_the_page_could_not_show_is_refused(labels, change, words):
 
 
 @pytest.fixture
-def page(review, browser, serve):
-    page = browser.new_context(viewport={"width": 1000, "height": 700}).new_page()
+def page(request, review, browser, serve):
+    """The open page; a test may ask for another screen."""
+    screen = getattr(request, "param", {"viewport": {"width": 1000, "height": 700}})
+    page = browser.new_context(**screen).new_page()
     page.set_default_timeout(60_000)
     errors: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))
@@ -183,6 +200,38 @@ def test_doubtful_first_drag_place_delete_settle_undo_and_reload(page: Any, labe
 @pytest.mark.slow
 @pytest.mark.browser
 @pytest.mark.xdist_group("browser")
-def test_the_wall_fits_a_telephone(page: Any) -> None:
-    page.set_viewport_size({"width": 390, "height": 800})
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+@pytest.mark.parametrize("page", [TELEPHONE], indirect=True)
+def test_fingers_are_enough_on_a_telephone(page: Any, labels, swipe) -> None:
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    card = page.locator(".object").first
+    gone, ear = card.get_by_role("button", name="Not there"), card.locator(".dot[data-index='1']")
+    assert gone.is_disabled()
+    scale = card.locator(".frame").bounding_box()["width"] / 80
+    box = ear.bounding_box()
+    # Taken hold of beside its centre, it goes as far as the finger.
+    swipe(page, np.array([box["x"] + box["width"] / 2 + 6, box["y"] + box["height"] / 2 - 5]), (60, 45))
+    wait_saved(page, 1)
+    assert page.evaluate("scrollY") == 0
+    np.testing.assert_allclose(saved(labels)[2]["keypoints"][3:6], [40 + 60 / scale, 30 + 45 / scale, 2], atol=0.3)
+
+    assert card.locator(".dot.chosen").get_attribute("data-index") == "1"
+
+    card.locator(".dot[data-index='0']").tap()
+    assert card.locator(".dot.chosen").get_attribute("data-index") == "0"
+    assert card.locator(".pointed").inner_text() == "nose"
+    assert not page.locator("body[data-saved='2']").count()  # a tap moves nothing
+    card.get_by_role("button", name="Not there: nose").tap()
+    wait_saved(page, 2)
+    assert saved(labels)[2]["keypoints"][:3] == [0, 0, 0]
+    assert gone.is_disabled()
+    card.get_by_role("button", name="Place nose").tap()
+    frame = card.locator(".frame").bounding_box()
+    page.touchscreen.tap(frame["x"] + 20.5 * scale, frame["y"] + 12.5 * scale)
+    wait_saved(page, 3)
+    np.testing.assert_allclose(saved(labels)[2]["keypoints"][:3], [20, 12, 2], atol=0.6)
+
+    other = page.locator(".object").last
+    other.locator(".dot[data-index='2']").tap()
+    assert page.locator(".dot.chosen").count() == 1
+    assert gone.is_disabled()
+    assert other.get_by_role("button", name="Not there: tail").is_enabled()

@@ -92,7 +92,7 @@ class ReviewFile:
                     "names": self.names[item["category_id"]],
                     "keypoints": item["keypoints"],
                     "scores": item.get("keypoint_scores", [1.0] * (len(item["keypoints"]) // 3)),
-                    "settled": bool(item.get("reviewed")),
+                    "settled": bool(item.get("reviewed", _by_hand(item))),
                 }
                 for number, item in self.annotations.items()
             ],
@@ -142,6 +142,14 @@ class ReviewFile:
                 item["height"], item["width"] = read_image(self.images[item["id"]]).shape[:2]
         images: list[dict[str, Any]] = self.document["images"]
         return images
+
+
+def _by_hand(item: dict[str, Any]) -> bool:
+    """Whether a transfer took over the labels that somebody gave: it is certain of every key-point."""
+    scores = [
+        score for score, seen in zip(item.get("keypoint_scores", []), item["keypoints"][2::3], strict=False) if seen
+    ]
+    return bool(scores) and min(scores) == 1
 
 
 def _triples(values: list[float]) -> list[list[float]]:

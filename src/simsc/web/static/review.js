@@ -6,7 +6,7 @@ import { doubt, makeCard, makeDot } from "./wall.js";
 
 const [ABSENT, UNSURE, SURE] = [0, 1, 2];
 const STEP = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
-const state = { objects: [], images: new Map(), placing: null };
+const state = { objects: [], images: new Map(), placing: null, chosen: null }; // chosen: {object, index}
 const past = new History(({ object }) => snapshot(object), (step) => restore(step.object, step));
 
 async function start() {
@@ -31,7 +31,10 @@ function card(object) {
   right.addEventListener("click", () => change(object, object.keypoints.map((v, i) => (i % 3 === 2 && v ? SURE : v)), !object.settled));
   const frame = element("div");
   frame.addEventListener("click", (event) => place(object, event, frame));
-  object.card = makeCard(`/api/review/images/${image.id}`, image, frame, right);
+  const gone = element("button", "gone", "Not there");
+  gone.disabled = true;
+  gone.addEventListener("click", () => remove(state.chosen));
+  object.card = makeCard(`/api/review/images/${image.id}`, image, frame, gone, right);
   object.card.dataset.id = object.id;
   object.card.append(element("div", "absent"));
   draw(object);
@@ -49,16 +52,38 @@ function draw(object) {
     if (!seen) return;
     const dot = makeDot("button", { x, y }, image, name);
     dot.classList.add(verdict(object, index));
+    dot.classList.toggle("chosen", isChosen(object, index));
     dot.dataset.index = index;
     dot.setAttribute("aria-label", `${name}, ${verdict(object, index)}, at ${Math.round(x)}, ${Math.round(y)}`);
+    dot.addEventListener("focus", () => choose({ object, index }));
     dot.addEventListener("pointerdown", (event) => drag(event, object, index, dot, frame));
     frame.append(dot);
     if (mine && focused === String(index)) dot.focus({ preventScroll: true });
   });
   const absent = object.names.map((name, index) => (object.keypoints[3 * index + 2] ? null : chip(object, name, index)));
   object.card.querySelector(".absent").replaceChildren(...absent.filter(Boolean));
+  showGone(object);
   object.card.classList.toggle("settled", object.settled);
   object.card.querySelector(".settle").setAttribute("aria-pressed", String(object.settled));
+}
+
+const isChosen = (object, index) => state.chosen?.object === object && state.chosen.index === index;
+
+/** The point that *Not there* is about: the last one that was touched. Nothing moves, for it may be about to be dragged. */
+function choose(chosen) {
+  const before = state.chosen;
+  state.chosen = chosen;
+  for (const { object } of [before, chosen].filter(Boolean)) {
+    for (const dot of object.card.querySelectorAll(".dot")) dot.classList.toggle("chosen", isChosen(object, Number(dot.dataset.index)));
+    showGone(object);
+  }
+}
+
+function showGone(object) {
+  const name = state.chosen?.object === object ? object.names[state.chosen.index] : null;
+  const gone = object.card.querySelector(".gone");
+  gone.disabled = !name || !object.keypoints[3 * state.chosen.index + 2];
+  gone.setAttribute("aria-label", name ? `Not there: ${name}` : "Not there");
 }
 
 function verdict(object, index) {
@@ -89,22 +114,34 @@ function drag(event, object, index, dot, frame) {
   dot.focus({ preventScroll: true });
   dot.setPointerCapture(event.pointerId);
   const image = state.images.get(object.image);
+  const start = pixelAt(event, frame, image);
+  const [x, y] = placeOf(object, index);
   let last = null;
   const onMove = (moving) => {
-    last = pixelAt(moving, frame, image);
+    const at = pixelAt(moving, frame, image);
+    last = inside({ x: x + at.x - start.x, y: y + at.y - start.y }, image);
     putAt(dot, last, image);
   };
   dot.addEventListener("pointermove", onMove);
-  dot.addEventListener("pointerup", () => {
+  // Also where the browser takes a finger for something else.
+  dot.addEventListener("lostpointercapture", () => {
     dot.removeEventListener("pointermove", onMove);
     if (last) move(object, index, last);
   }, { once: true });
 }
 
+const placeOf = (object, index) => object.keypoints.slice(3 * index, 3 * index + 2);
+
 function move(object, index, { x, y }, what = null) {
   const values = [...object.keypoints];
   values.splice(3 * index, 3, round(x), round(y), SURE);
   change(object, values, object.settled, index, what);
+}
+
+function remove({ object, index }) {
+  const values = [...object.keypoints];
+  values.splice(3 * index, 3, 0, 0, ABSENT);
+  change(object, values, object.settled);
 }
 
 const round = (value) => Math.round(100 * value) / 100;
@@ -114,12 +151,10 @@ function onKey(event) {
   if (!dot) return;
   const object = state.objects.find((each) => each.card.contains(dot));
   const index = Number(dot.dataset.index);
-  const [x, y] = object.keypoints.slice(3 * index, 3 * index + 2);
+  const [x, y] = placeOf(object, index);
   if (event.key === "Delete" || event.key === "Backspace") {
     event.preventDefault();
-    const values = [...object.keypoints];
-    values.splice(3 * index, 3, 0, 0, ABSENT);
-    change(object, values, object.settled);
+    remove({ object, index });
   } else if (STEP[event.key]) {
     event.preventDefault();
     const length = event.shiftKey ? 10 : 1;

@@ -31,6 +31,7 @@ export function makeDot(tag, place, image, name) {
   putAt(dot, place, image);
   const say = (text) => () => dot.closest(".object")?.querySelector(".pointed").replaceChildren(text);
   for (const event of ["pointerenter", "focus"]) dot.addEventListener(event, say(name));
-  for (const event of ["pointerleave", "blur"]) dot.addEventListener(event, say(""));
+  dot.addEventListener("blur", say(""));
+  dot.addEventListener("pointerleave", () => say(dot === document.activeElement ? name : "")()); // a lifted finger leaves
   return dot;
 }
