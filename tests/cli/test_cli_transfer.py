@@ -38,6 +38,15 @@ def test_labels_are_written_and_counted(scene):
     assert annotation["keypoints"] == [7.5, 7.5, 1]  # a model without a calibration is never sure
 
 
+@pytest.mark.parametrize(("form", "told"), [("coco", True), ("cvat", False)])
+def test_the_command_that_shows_the_unsure_ones_is_told_where_it_can(scene, form, told):
+    out = scene / "labels.out"
+    arguments = ["transfer", scene / "source.png", scene / "target.png", "--out", out, "--format", form]
+    result = CliRunner().invoke(app, list(map(str, arguments)))
+    assert result.exit_code == 0, result.output
+    assert (f"simsc review {out}" in result.stdout.replace("\n", " ")) is told
+
+
 def test_a_failure_gives_exit_code_1_and_its_reason(scene):
     result = run(scene, "target.png", "absent.png")
     assert result.exit_code == 1

@@ -14,7 +14,9 @@ from simsc.matcher.flow import HalfFlow
 from simsc.matching import LOCALIZERS
 from simsc.matching.localize import localize
 from simsc.web import samples
-from simsc.web.answers import opacity
+from simsc.web.answers import opacity, to_coco
+from simsc.web.schemas import MatchResponse
+from simsc.web.store import StoredImage
 
 
 def ask(client, source, target, points, **options):
@@ -213,6 +215,24 @@ def test_exports(client, send) -> None:
     assert named.height > drawn.height  # names are listed below, numbers are not
     assert named.crop((0, 0, *drawn.size)).tobytes() == drawn.tobytes()
     assert client.post("/api/export/exe", json=request).status_code == 422
+
+
+def test_exported_coco_marks_what_a_calibrated_model_doubts(client, send) -> None:
+    plain = MatchResponse(**ask(client, source=send(0), target=send(1), points=POINTS))
+    matches = [
+        match.model_copy(update={"status": status, "target": (x, 2.0 * x)})
+        for match, status, x in zip(plain.matches, ("unsure", "none", "sure"), (10, 90, 30), strict=True)
+    ]
+    image = StoredImage("id", "picture.png", np.zeros((60, 80, 3), np.uint8))
+    doubted = plain.model_copy(update={"matches": matches, "calibrated": True})
+    source, target = to_coco(doubted, image, image)["annotations"]
+    assert source["keypoints"][2::3] == [2, 2, 2]
+    assert target["keypoints"] == [10, 20, 1, 0, 0, 0, 30, 60, 2]
+    assert (target["num_keypoints"], target["bbox"]) == (2, [10, 20, 20, 40])
+    uncalibrated = plain.model_copy(update={"matches": matches})
+    assert to_coco(uncalibrated, image, image)["annotations"][1]["keypoints"][2::3] == [2, 2, 2]
+    nothing = doubted.model_copy(update={"matches": [matches[1]]})
+    assert to_coco(nothing, image, image)["annotations"][1]["bbox"] == [0, 0, 0, 0]
 
 
 def test_exported_coco_is_read_as_a_data_set(client, send, tmp_path) -> None:

@@ -203,6 +203,8 @@ def test_doubtful_first_drag_place_delete_settle_undo_and_reload(page: Any, labe
 @pytest.mark.parametrize("page", [TELEPHONE], indirect=True)
 def test_fingers_are_enough_on_a_telephone(page: Any, labels, swipe) -> None:
     assert page.evaluate("document.documentElement.scrollWidth") == 390
+    corrected = labels.with_name("labels.reviewed.json")
+    assert page.locator("#next").inner_text() == f"Then: simsc adapt {corrected} --out my-model"
     card = page.locator(".object").first
     gone, ear = card.get_by_role("button", name="Not there"), card.locator(".dot[data-index='1']")
     assert gone.is_disabled()

@@ -76,12 +76,12 @@ def transfer(
             settings=settings,
             progress=lambda done, total: progress.update(task, completed=done, total=total),
         )
-    _report(outcome, out, as_json)
+    _report(outcome, out, as_json, reviewable=form == "coco")
     if outcome.failed:
         raise typer.Exit(FAILED)
 
 
-def _report(outcome: Outcome, out: Path, as_json: bool) -> None:
+def _report(outcome: Outcome, out: Path, as_json: bool, reviewable: bool) -> None:
     points = {status: outcome.statuses()[status] for status in ("sure", "unsure", "none")}
     if as_json:
         facts = {"out": str(out), "done": outcome.done, "resumed": outcome.resumed, "failed": outcome.failed}
@@ -91,6 +91,8 @@ def _report(outcome: Outcome, out: Path, as_json: bool) -> None:
     earlier = f", {outcome.resumed} of them by an earlier run" if outcome.resumed else ""
     counts = ", ".join(f"{count} {status}" for status, count in points.items())
     typer.echo(f"{out}: labels of {outcome.done} images{earlier}; key-points: {counts}")
+    if reviewable and points["unsure"]:
+        typer.echo(f"To look through the unsure ones: simsc review {out}")
     for reason in outcome.skipped:
         print(f"skipped and done again: {reason}", file=sys.stderr)
     for reason in outcome.failed.values():

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 STATUS_LOOKS = {
-    "sure": ("●", "bold cyan"),
+    "sure": ("●", "bold green"),
     "unsure": ("○", "yellow"),
     "none": ("\N{MULTIPLICATION SIGN}", "bright_black"),
 }

@@ -13,6 +13,8 @@ from PIL import Image, ImageFilter
 from simsc.coordinates import Size
 from simsc.matcher import DenseFlow
 from simsc.matcher.flow import HalfFlow
+from simsc.transfer.instances import SURE
+from simsc.transfer.writing import VISIBILITY
 from simsc.web.engine import Answer, Query
 from simsc.web.schemas import Extent, ImageInfo, MatchResponse, PointMatch
 from simsc.web.store import StoredImage
@@ -20,7 +22,8 @@ from simsc.web.store import StoredImage
 _DECIMALS = 5  # of a similarity: at the lowest temperature of the page this is still a fraction of a per cent
 SHOWN_SIDE = 1600
 WARP_SIDE = 1024
-_VISIBLE = 2
+Triple = tuple[float, float, int]
+"""A key-point of COCO: x, y, visibility."""
 
 
 def image_info(image: StoredImage) -> ImageInfo:
@@ -71,9 +74,13 @@ def _point(values: Any) -> tuple[float, float]:
 
 
 def to_coco(answer: MatchResponse, source: StoredImage, target: StoredImage) -> dict[str, Any]:
-    """Two images with one annotation each; key-point number i of one corresponds to number i of the other."""
+    """Two images with one annotation each; key-point number i of one corresponds to number i of the other.
+
+    In the target, what a calibrated model is unsure of, and what has no counterpart, is marked as in a transfer.
+    """
     names = [match.name for match in answer.matches]
-    places = ([match.source for match in answer.matches], [match.target for match in answer.matches])
+    asked = [(*match.source, VISIBILITY[SURE]) for match in answer.matches]
+    found = [_found(match, answer.calibrated) for match in answer.matches]
     scores = [match.confidence for match in answer.matches]
     said = {"keypoint_scores": scores, "keypoint_status": [match.status for match in answer.matches]}
     return {
@@ -82,9 +89,14 @@ def to_coco(answer: MatchResponse, source: StoredImage, target: StoredImage) -> 
         "categories": [{"id": 1, "name": "object", "keypoints": names, "skeleton": []}],
         "annotations": [
             _coco_annotation(number, points, {**said, "mirrored": answer.mirrored} if number == 2 else {})
-            for number, points in enumerate(places, start=1)
+            for number, points in enumerate((asked, found), start=1)
         ],
     }
+
+
+def _found(match: PointMatch, calibrated: bool) -> Triple:
+    visibility = VISIBILITY[match.status if calibrated else SURE]
+    return (*match.target, visibility) if visibility else (0, 0, 0)
 
 
 def to_picture(answer: MatchResponse, source: StoredImage, target: StoredImage) -> bytes:
@@ -174,11 +186,11 @@ def _coco_image(number: int, image: StoredImage) -> dict[str, Any]:
     return {"id": number, "file_name": image.name, "width": width, "height": height}
 
 
-def _coco_annotation(number: int, points: list[tuple[float, float]], said: dict[str, Any]) -> dict[str, Any]:
-    extent = np.array(points)
-    low, high = extent.min(axis=0), extent.max(axis=0)
+def _coco_annotation(number: int, points: list[Triple], said: dict[str, Any]) -> dict[str, Any]:
+    visible = np.array([(x, y) for x, y, seen in points if seen] or [(0, 0)])
+    low, high = visible.min(axis=0), visible.max(axis=0)
     box = [round(float(value), 3) for value in (*low, *(high - low))]
-    flat = [value for x, y in points for value in (x, y, _VISIBLE)]
     annotation = {"id": number, "image_id": number, "category_id": 1, "iscrowd": 0, "bbox": box}
-    annotation |= {"area": round(box[2] * box[3], 3), "keypoints": flat, "num_keypoints": len(points)}
+    annotation |= {"area": round(box[2] * box[3], 3), "keypoints": [value for point in points for value in point]}
+    annotation["num_keypoints"] = sum(seen > 0 for _, _, seen in points)
     return {**annotation, **said}

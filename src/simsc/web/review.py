@@ -81,7 +81,7 @@ class ReviewFile:
     def view(self) -> dict[str, Any]:
         """What the page shows: objects with names, places, visibilities and scores."""
         return {
-            "file": self.out.name,
+            "file": str(self.out),
             "categories": self.document["categories"],
             "images": [{key: item[key] for key in ("id", "file_name", "width", "height")} for item in self._sized()],
             "objects": [
