@@ -253,6 +253,13 @@ def test_of_several_sources_the_most_confident_wins_for_each_point(matcher, scen
     np.testing.assert_allclose(list(moved.instance.keypoints.values()), expected, atol=0.5)
 
 
+def test_a_photograph_without_labels_is_refused_with_where_they_were_looked_for(matcher, scene):
+    photo = scene / "photos" / "alone.png"
+    Image.fromarray(np.zeros((8, 8, 3), np.uint8)).save(photo)
+    with pytest.raises(DataError, match=r"alone.png: has no labels: there is no .*alone.json; .*--annotations"):
+        transfer(matcher, photo, None, [photo], scene / "o.json")
+
+
 def test_a_folder_without_labels_is_refused(matcher, scene):
     with pytest.raises(DataError, match="none of its images has labels"):
         transfer(matcher, scene / "photos", None, [scene / "photos"], scene / "o.json")

@@ -51,7 +51,10 @@ def find_sources(image: str | Path, annotations: str | Path | None = None) -> li
         if not found:
             raise DataError(f"{image}: none of its images has labels, in a JSON file of its name or in --annotations")
         return found
-    return [(image, _labels_of(image, annotations))]
+    labels = _labels_of(image, annotations)
+    if not is_file(labels):
+        raise DataError(f"{image}: has no labels: there is no {labels}; name their file with --annotations")
+    return [(image, labels)]
 
 
 def images_in(folder: Path) -> list[Path]:
