@@ -67,6 +67,17 @@ def test_each_status_has_its_colour_and_its_shape():
     assert len(set(STATUS.values())) == 3
 
 
+def test_of_matches_of_one_status_the_more_confident_has_the_clearer_line():
+    points = [(20, 25), (20, 75)]
+    picture = draw_matches(
+        black(100, 100), black(100, 100), points, [(80, 25), (80, 75)], numbers=False,
+        status=np.array(["sure", "sure"]), confidence=np.array([0.9, 0.1]),
+    )  # fmt: skip
+    across = np.asarray(picture, dtype=int)[MARGIN : MARGIN + 360, MARGIN + 300].max(axis=1)  # over both lines
+    assert across[:180].max() > across[180:].max() + 40
+    assert picture.getpixel(at_target((80, 75), (100, 100))) == STATUS["sure"]  # markers are clear
+
+
 def test_points_without_a_counterpart_have_no_line_and_others_keep_their_numbers():
     points = [(20, 50), (80, 50)]
     options = {"numbers": False, "status": np.array(["none", "none"])}

@@ -49,6 +49,7 @@ def match(
     from simsc.files import outputs
     from simsc.images import read_image
     from simsc.matching.mirror import check_mirror
+    from simsc.pictures import save_picture
 
     choice = check_mirror(mirror)
     first, second = read_image(source), read_image(target)
@@ -58,7 +59,7 @@ def match(
         found = matcher.match(first, second, query, min_confidence=min_confidence, max_cycle=max_cycle, mirror=choice)
         _write(found, source, target, out, as_json)
         if picture:
-            _draw(picture, first, second, found)
+            save_picture(found.draw(), picture)
     limited = min_confidence is not None or max_cycle is not None
     if limited and not found.matched.all():
         raise typer.Exit(UNMATCHED)
@@ -111,13 +112,6 @@ def _print_table(found: MatchResult) -> None:
 
 def _place(point: np.ndarray) -> str:
     return f"{point[0]:.1f}, {point[1]:.1f}"
-
-
-def _draw(path: Path, source: np.ndarray, target: np.ndarray, found: MatchResult) -> None:
-    from simsc.pictures import draw_matches, save_picture
-
-    picture = draw_matches(source, target, found.source_points, found.points, status=found.status)
-    save_picture(picture, path)
 
 
 @command("simsc warp one.png two.png --out warped.png --sheet sheet.png")

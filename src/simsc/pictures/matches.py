@@ -74,7 +74,8 @@ def draw_matches(
         truth: ``(n, 2)`` where the points really are in ``target``.
         correct: ``(n,)`` bool; by default, with ``truth`` given, a point within ``alpha`` times the larger side of
             ``target`` is correct.
-        confidence: ``(n,)`` in ``[0, 1]``: colour of a match, or its opacity where right and wrong are known.
+        confidence: ``(n,)`` in ``[0, 1]``: colour of a match, or how clear its line is where right and wrong, or a
+            status, are known.
         status: ``(n,)`` of ``sure``, ``unsure`` and ``none``; not together with what says right and wrong.
         names: ``n`` names, listed below by their numbers; an empty one is left out, and ``()`` lists none.
         numbers, lines: whether to number the points and to connect them.
@@ -130,16 +131,16 @@ def _looks(
     for name, values in (("correct", correct), ("confidence", confidence), ("status", status)):
         if values is not None and np.shape(values) != (count,):
             raise DataError(f"{name}: expected {count} values, one per source point, got shape {np.shape(values)}")
+    opacity = [1.0] * count if confidence is None else (0.25 + 0.75 * np.clip(confidence, 0, 1)).tolist()
     if correct is not None:
-        opacity = np.ones(count) if confidence is None else 0.25 + 0.75 * np.clip(confidence, 0, 1)
         return [
-            _Look(CORRECT if good else INCORRECT, bool(good), float(o))
-            for good, o in zip(correct, opacity, strict=True)
+            _Look(CORRECT if good else INCORRECT, bool(good), clear)
+            for good, clear in zip(correct, opacity, strict=True)
         ]
     if status is not None:
         if unknown := set(map(str, status)) - set(STATUS):
             raise DataError(unknown_name("status", min(unknown), STATUS))
-        return [_Look(STATUS[name], None, 1.0, name) for name in map(str, status)]
+        return [_Look(STATUS[name], None, clear, name) for name, clear in zip(map(str, status), opacity, strict=True)]
     if confidence is not None:
         colors = np.rint(ramp_colors(np.asarray(confidence))).astype(int).tolist()
         return [_Look((red, green, blue), None, 1.0) for red, green, blue in colors]

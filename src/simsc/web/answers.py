@@ -107,7 +107,11 @@ def to_picture(answer: MatchResponse, source: StoredImage, target: StoredImage) 
     ends = np.array([match.target for match in answer.matches])
     status = np.array([match.status for match in answer.matches]) if answer.calibrated else None
     names = [match.name if match.name != str(number) else "" for number, match in enumerate(answer.matches, start=1)]
-    return png(draw_matches(source.pixels, target.pixels, starts, ends, status=status, names=names, height=480))
+    confidence = None if status is None else np.array([match.confidence for match in answer.matches])
+    shown = draw_matches(
+        source.pixels, target.pixels, starts, ends, status=status, confidence=confidence, names=names, height=480
+    )
+    return png(shown)
 
 
 def warp_picture(flow: DenseFlow, source: np.ndarray, blend: bool) -> bytes:
