@@ -508,7 +508,7 @@ def read_manifests(folder: Path) -> None:
 
     for name in ("m.jsonl", "m.csv"):
         with refusable():
-            files = copy_text(Place.at(folder / name), Place.at(folder / f"{name}.rows"), 2)
+            files = copy_text(Place.at(folder / name), Place.at(folder / f"{name}.rows"))
             _check_rows(ParquetManifest([str(file) for file in files], count_rows(files), 2))
 
 
@@ -526,7 +526,7 @@ def parquet() -> Files:
 
     rows = [{"source": "1.jpg", "target": "2.jpg", "points": "[[1, 2]]"} for _ in range(5)]
     with tempfile.TemporaryDirectory() as place:
-        (file,) = write_rows(rows, Place.at(place), 2)
+        (file,) = write_rows(rows, Place.at(place))
         return {"m.parquet": Path(file.path).read_bytes()}
 
 

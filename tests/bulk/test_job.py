@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+import simsc.bulk.job as job_module
 from simsc.bulk import SCHEMA, Resources, Settings, bulk
 from simsc.bulk.job import Outcome
 from simsc.bulk.worker import Worker
@@ -78,6 +79,14 @@ def test_results_do_not_depend_on_order_memory_or_store(manifest: Path, tmp_path
     trusted = [row for row in rows(tmp_path / "a") if row["source"] == row["target"]]
     assert all(None not in (row["cycle_error"], row["status"]) for row in trusted)
     assert {status for row in trusted for status in row["status"]} > {"unsure"}
+
+
+def test_a_text_manifest_gives_work_to_all_workers(
+    manifest: Path, tmp_path: Path, tiny: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_module, "FEWEST_ROWS", 2)
+    outcome = bulk(manifest, tmp_path / "out", settings=tiny, resources=ALONE)
+    assert (outcome.rows, outcome.shards, outcome.done) == (36, 8, 36)
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import simsc.bulk.manifest as manifest_module
 from simsc.bulk.manifest import COLUMNS, ParquetManifest, Rows, copy_text, count_rows, find_manifest
 from simsc.bulk.places import Place
 from simsc.bulk.rules import TilesManifest
@@ -17,7 +18,7 @@ POINTS = [[1.0, 2.0], [3.5, 4.0]]
 
 
 def read_text(path: Path, shard_rows: int = 2) -> list[Rows]:
-    files = copy_text(Place.at(path), Place.at(path.parent / "copy"), shard_rows)
+    files = copy_text(Place.at(path), Place.at(path.parent / "copy"))
     manifest = ParquetManifest([str(file) for file in files], count_rows(files), shard_rows)
     return [manifest.read(shard) for shard in range(manifest.shards)]
 
@@ -95,6 +96,19 @@ def test_rows_of_several_files_are_numbered_through(tmp_path: Path) -> None:
     assert [len(rows) for rows in read] == [4, 4, 1]
     assert [number for rows in read for number in rows.number] == list(range(9))
     assert [source for rows in read for source in rows.source] == [str(number) for number in range(9)]
+
+
+def test_shards_of_a_copied_manifest_may_cut_its_groups_and_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(manifest_module, "GROUP_ROWS", 3)
+    monkeypatch.setattr(manifest_module, "GROUPS_PER_FILE", 2)
+    lines = [json.dumps({"source": str(number), "target": "t"}) for number in range(14)]
+    (tmp_path / "m.jsonl").write_text("\n".join(lines))
+    shards = read_text(tmp_path / "m.jsonl", shard_rows=4)
+    assert [rows.number for rows in shards] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11], [12, 13]]
+    assert [source for rows in shards for source in rows.source] == [str(number) for number in range(14)]
+    assert len(list((tmp_path / "copy").iterdir())) == 3
 
 
 def test_what_is_no_manifest_is_refused(tmp_path: Path) -> None:

@@ -258,15 +258,13 @@ def _plan(
             root = Place.at(settings.root)
             images = Encodings(matcher, lambda image: image, lambda _: 1, root=root, store=folder, max_bytes=0)
             rows = nearest(images, sources, others, count)
-        size = shard_rows or _usual_rows(len(sources) * (count if rule == "nearest" else 1))
-        files = write_rows(rows, out / "_manifest", size)
+        files = write_rows(rows, out / "_manifest")
     else:
         if targets is not None:
             raise ConfigError(f"{manifest}: a manifest has its own targets; a second folder needs a folder of images")
-        files = find_manifest(manifest)
-        size = shard_rows or _usual_rows(sum(count_rows(files)) if files else MOST_ROWS * USUAL_SHARDS)
-        files = files or copy_text(manifest, out / "_manifest", size)
+        files = find_manifest(manifest) or copy_text(manifest, out / "_manifest")
     counts = count_rows(files)
+    size = shard_rows or _usual_rows(sum(counts))
     return {"kind": "parquet", "files": [str(file) for file in files], "counts": counts, "shard_rows": size}
 
 

@@ -31,8 +31,11 @@ COLUMNS = {
     "id": "anything that identifies the row (optional; default: its number)",
 }
 TEXT = (".jsonl", ".ndjson", ".csv", ".tsv")
+GROUP_ROWS = 1250
+"""Rows of a copied manifest that are read at once: it is cut into shards when all are counted."""
+
 GROUPS_PER_FILE = 64
-"""Shards in one file of a copied manifest: a footer with more of them takes long to read."""
+"""Groups in one file of a copied manifest: a footer with more of them takes long to read."""
 
 
 @dataclass
@@ -146,23 +149,23 @@ def find_manifest(where: Place) -> list[Place]:
     return [where]
 
 
-def copy_text(where: Place, folder: Place, shard_rows: int) -> list[Place]:
-    """Copy a JSONL or CSV manifest into Parquet files in ``folder``, a row group per shard, in constant memory."""
-    return write_rows(_read_text(where), folder, shard_rows)
+def copy_text(where: Place, folder: Place) -> list[Place]:
+    """Copy a JSONL or CSV manifest into Parquet files in ``folder``, in constant memory."""
+    return write_rows(_read_text(where), folder)
 
 
-def write_rows(rows: Iterable[dict[str, Any]], folder: Place, shard_rows: int) -> list[Place]:
-    """Write rows of texts into Parquet files in ``folder``, a row group per shard."""
+def write_rows(rows: Iterable[dict[str, Any]], folder: Place) -> list[Place]:
+    """Write rows of texts into Parquet files in ``folder``, in small groups that can be read alone."""
     pa, parquet = need("pyarrow"), need("pyarrow.parquet")
     schema = pa.schema([(name, pa.string()) for name in (*COLUMNS, "error")])
     files: list[Place] = []
-    groups = _groups(rows, shard_rows)
+    groups = _groups(rows, GROUP_ROWS)
     while (group := next(groups, None)) is not None:
         sink = pa.BufferOutputStream()
         with parquet.ParquetWriter(sink, schema, compression="zstd") as writer:
             count = 0
             while group is not None:
-                writer.write_table(pa.Table.from_pylist(group, schema), row_group_size=shard_rows)
+                writer.write_table(pa.Table.from_pylist(group, schema), row_group_size=GROUP_ROWS)
                 count += 1
                 group = next(groups, None) if count < GROUPS_PER_FILE else None
         files.append(folder / f"rows-{len(files):06d}.parquet")
