@@ -6,13 +6,14 @@ retries of its own: a pool of processes does it here, Ray Data there.
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, replace
 from itertools import islice
 from typing import Any, TypeVar
@@ -29,19 +30,30 @@ from simsc.registry import Registry
 Item = TypeVar("Item")
 Report = TypeVar("Report")
 MakeWorker = Callable[[Matcher, int], Callable[[Item], Report]]
-Engine = Callable[[Job, Matcher, Sequence[int], Resources], Iterator[Done]]
+RunShards = Callable[[Job, Matcher, Sequence[int]], Iterator[Done]]
+Engine = Callable[[Resources], AbstractContextManager[RunShards]]
 ENGINES: Registry[Engine] = Registry("engine")
+"""Each is entered before the plan is made, so that it can get ready meanwhile, and left when all shards are done."""
+
 OBJECT_STORE = 200 << 20
 """Bytes of shared memory that a Ray begun here sets aside."""
 
+ACTORS_NEED = ["ray.data", __name__]
+"""What the first workers of a Ray begun here import while the plan is made: a second or two that no actor waits for."""
+
 
 @ENGINES.register("local")
-def run_local(job: Job, matcher: Matcher, shards: Sequence[int], resources: Resources) -> Iterator[Done]:
+@contextmanager
+def local(resources: Resources) -> Iterator[RunShards]:
     """Processes of this machine, each with one thread, so that results do not depend on how many there are."""
-    tidy = _Tidy(job, resources)
-    for done in run_here(job.worker, matcher, shards, usual_workers(matcher, resources.workers, len(shards))):
-        tidy(done)
-        yield done
+
+    def run(job: Job, matcher: Matcher, shards: Sequence[int]) -> Iterator[Done]:
+        tidy = _Tidy(job, resources)
+        for done in run_here(job.worker, matcher, shards, usual_workers(matcher, resources.workers, len(shards))):
+            tidy(done)
+            yield done
+
+    yield run
 
 
 def run_here(make: MakeWorker[Item, Report], matcher: Matcher, items: Iterable[Item], workers: int) -> Iterator[Report]:
@@ -159,25 +171,29 @@ class RayWorker:
 
 
 @ENGINES.register("ray")
-def run_ray(job: Job, matcher: Matcher, shards: Sequence[int], resources: Resources) -> Iterator[Done]:  # noqa: ARG001
+@contextmanager
+def on_ray(resources: Resources) -> Iterator[RunShards]:
     """A Ray Data pipeline: shards in, reports out, one model per actor; Ray repeats what a lost worker had in hand."""
-    if not shards:
-        return
     ray, started = connect(resources.address)
-    try:
+
+    def run(job: Job, matcher: Matcher, shards: Sequence[int]) -> Iterator[Done]:  # noqa: ARG001
+        if not shards:
+            return
         workers = resources.workers or max(int(ray.cluster_resources().get("CPU", 1) // max(resources.cpus, 1)), 1)
-        workers = min(workers, len(shards))
         data = ray.data.from_items([{"shard": shard} for shard in shards], override_num_blocks=len(shards))
         reports = data.map_batches(
             RayWorker,
             batch_size=1,
-            concurrency=workers,
+            compute=ray.data.ActorPoolStrategy(size=min(workers, len(shards))),
             num_cpus=resources.cpus,
             num_gpus=resources.gpus or None,
             fn_constructor_kwargs={"job": job, "threads": max(int(resources.cpus), 1)},
         )
         for row in reports.iter_rows():
             yield Done(**row)
+
+    try:
+        yield run
     finally:
         if started:
             ray.shutdown()
@@ -195,11 +211,13 @@ def connect(address: str | None = None, **options: Any) -> tuple[Any, bool]:
         os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         os.environ.setdefault("RAY_worker_niceness", "0")  # usually 15: workers would starve where local ones do not
-        local = {"include_dashboard": False, "_node_ip_address": "127.0.0.1", "object_store_memory": OBJECT_STORE}
-        options = {**local, **options}
+        here = {"include_dashboard": False, "_node_ip_address": "127.0.0.1", "object_store_memory": OBJECT_STORE}
+        options = {**here, "_system_config": {"preload_python_modules": ACTORS_NEED}, **options}
     ray = need("ray", "ray")
-    need("ray.data", "ray")
-    if ray.is_initialized():
-        return ray, False
-    ray.init(address=address or "local", log_to_driver=False, **options)
-    return ray, True
+    ours = not ray.is_initialized()
+    if ours:
+        ray.init(address=address or "local", log_to_driver=False, **options)
+    need("ray.data", "ray")  # last: it takes a second, in which the first workers start
+    ray.data.DataContext.get_current().enable_progress_bars = False
+    logging.getLogger("ray.data").setLevel(logging.WARNING)  # the job has a progress line of its own
+    return ray, ours

@@ -176,9 +176,10 @@ def bulk(
     from simsc.bulk.engines import ENGINES
 
     settings, resources = settings or Settings(), resources or Resources()
-    run_shards = ENGINES[resources.engine]
+    engine = ENGINES[resources.engine]
     place = Place.at(out)
-    with Lock(place.path, folder=True) if place.local else nullcontext():
+    lock = Lock(place.path, folder=True) if place.local else nullcontext()
+    with lock, engine(resources) as run_shards:
         matcher = load(settings.model, **settings.options)
         job = _open_job(place, matcher, Place.at(manifest), targets, rule, count, shard_rows, settings, resources)
         rows = job.open_manifest()
@@ -187,7 +188,7 @@ def bulk(
         outcome = Outcome(str(place), rows.rows, rows.shards, resumed=rows.shards - len(missing))
         outcome.total_now = round(rows.rows * len(missing) / rows.shards) if rows.shards else 0
         started = time.perf_counter()
-        for done in run_shards(job, matcher, missing, resources):
+        for done in run_shards(job, matcher, missing):
             outcome.add(done)
             outcome.seconds = time.perf_counter() - started
             if progress:
