@@ -47,9 +47,8 @@ browser:
 tests: $(STAMP) browser
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup
 
-# Apart from the others: Ray is large, and takes longer to start than all other tests of the room to run.
+# A part of the tests, by itself.
 test-ray: $(STAMP)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[ray]'
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/bulk/test_ray.py
 
 bench: $(STAMP)
