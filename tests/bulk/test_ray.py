@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+import simsc.bulk.engines as engines
 from simsc.bulk import Outcome, Resources, Settings, bulk
 from simsc.bulk.engines import connect
 
@@ -55,6 +56,16 @@ def test_ray_writes_the_same_bytes_also_when_a_worker_is_killed(
         assert (tmp_path / "ray" / path.name).read_bytes() == path.read_bytes()
     again = bulk(manifest, tmp_path / "ray", settings=packaged, resources=TWO)
     assert (again.resumed, again.done) == (18, 0)
+
+
+def test_addresses_of_ray_clients_run_the_pipeline_inside_the_cluster(
+    manifest: Path, tmp_path: Path, tiny: Settings, cluster: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster.util.client.ray, "is_connected", lambda: True)
+    monkeypatch.setattr(engines, "_pipeline", None)  # here; the actor imports its own
+    outcome = bulk(manifest, tmp_path / "out", shard_rows=20, settings=tiny, resources=TWO)
+    assert (outcome.done, outcome.shards) == (36, 2)
+    assert numbers(tmp_path / "out") == list(range(36))
 
 
 def test_nothing_listens_beyond_this_machine(cluster: Any) -> None:

@@ -179,24 +179,45 @@ def on_ray(resources: Resources) -> Iterator[RunShards]:
     def run(job: Job, matcher: Matcher, shards: Sequence[int]) -> Iterator[Done]:  # noqa: ARG001
         if not shards:
             return
-        workers = resources.workers or max(int(ray.cluster_resources().get("CPU", 1) // max(resources.cpus, 1)), 1)
-        data = ray.data.from_items([{"shard": shard} for shard in shards], override_num_blocks=len(shards))
-        reports = data.map_batches(
-            RayWorker,
-            batch_size=1,
-            compute=ray.data.ActorPoolStrategy(size=min(workers, len(shards))),
-            num_cpus=resources.cpus,
-            num_gpus=resources.gpus or None,
-            fn_constructor_kwargs={"job": job, "threads": max(int(resources.cpus), 1)},
-        )
-        for row in reports.iter_rows():
-            yield Done(**row)
+        if not ray.util.client.ray.is_connected():
+            yield from _pipeline(job, shards, resources)
+            return
+        remote = ray.remote(num_cpus=0)(RemotePipeline).remote(job, shards, resources)
+        while (done := ray.get(remote.next.remote())) is not None:
+            yield done
 
     try:
         yield run
     finally:
         if started:
             ray.shutdown()
+
+
+def _pipeline(job: Job, shards: Sequence[int], resources: Resources) -> Iterator[Done]:
+    ray = need("ray", "ray")
+    workers = resources.workers or max(int(ray.cluster_resources().get("CPU", 1) // max(resources.cpus, 1)), 1)
+    data = need("ray.data", "ray").from_items([{"shard": shard} for shard in shards], override_num_blocks=len(shards))
+    reports = data.map_batches(
+        RayWorker,
+        batch_size=1,
+        compute=ray.data.ActorPoolStrategy(size=min(workers, len(shards))),
+        num_cpus=resources.cpus,
+        num_gpus=resources.gpus or None,
+        fn_constructor_kwargs={"job": job, "threads": max(int(resources.cpus), 1)},
+    )
+    for row in reports.iter_rows():
+        yield Done(**row)
+
+
+class RemotePipeline:
+    """The pipeline inside the cluster, for ``ray://``: Ray Data does not run on the other side of a Ray client."""
+
+    def __init__(self, job: Job, shards: Sequence[int], resources: Resources) -> None:
+        self.reports = _pipeline(job, shards, resources)
+
+    def next(self) -> Done | None:
+        """The next report; None after the last."""
+        return next(self.reports, None)
 
 
 def connect(address: str | None = None, **options: Any) -> tuple[Any, bool]:
