@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from simsc.data.records import Annotated, ImageRef, View, pair_of
-from simsc.experiments.mirror import Sample, _drawn, _judge, _row, turn, twin, twin_places
+from simsc.data.records import Annotated, ImageRef, View, pair_of, twin
+from simsc.experiments.mirror import Sample, _drawn, _judge, _row, turn, twin_places
 from simsc.models.trained import Trained
 
 

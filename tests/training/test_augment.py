@@ -123,3 +123,42 @@ def test_a_run_with_cached_variants_equals_one_without_a_cache(tiny_root, tiny_c
         results.append([record["loss"] for record in trainer.folder.read_metrics() if "loss" in record])
     for losses in results[1:]:
         assert losses == pytest.approx(results[0], rel=1e-4)
+
+
+NAMES = ("L_Ear", "R_Ear", "Nose", "L_Fin")  # the last one has no twin
+
+
+def sided(key: str, names: tuple[str, ...] = NAMES) -> Annotated:
+    points = np.array([[10.0, 15.0], [40.0, 12.0], [25.0, 20.0], [30.0, 30.0]])
+    image = ImageRef(key, (40, 60), render=lambda: np.zeros((40, 60, 3), dtype=np.uint8))
+    return Annotated(key, "c", image, points, np.ones(4, dtype=bool), point_names=names)
+
+
+def source_points(names: tuple[str, ...], **settings: float) -> list[tuple[str, dict[str, tuple[float, ...]]]]:
+    """What an epoch shows: keys of the sources' images, and their points by name."""
+    pairing = DrawnPairs(
+        [Material("m", 1.0, "img", objects=[sided(str(n), names) for n in range(12)])], Config(group=4, **settings)
+    )
+    pairs = [pair for batch in pairing.batches(0) for pair in pairing.pairs(batch, 0)]
+    return [
+        (pair.source.key, dict(zip(pair.point_names, map(tuple, pair.source_points), strict=True))) for pair in pairs
+    ]
+
+
+def test_an_image_mirrored_by_itself_exchanges_left_and_right() -> None:
+    for key, points in source_points(NAMES, flip_alone=1.0):
+        assert key.endswith("|mirror")
+        assert points == {"L_Ear": (19.0, 12.0), "R_Ear": (49.0, 15.0), "Nose": (34.0, 20.0)}  # 59 - x of the twin
+
+
+def test_mirrored_by_itself_and_with_its_group_an_image_is_as_it_was_but_for_the_names() -> None:
+    for key, points in source_points(NAMES, flip_alone=1.0, flip=1.0):
+        assert "mirror" not in key
+        assert points == {"L_Ear": (40.0, 12.0), "R_Ear": (10.0, 15.0), "Nose": (25.0, 20.0)}
+
+
+def test_only_images_whose_points_have_names_are_mirrored_by_themselves() -> None:
+    seen = {"mirror" in key for key, _ in source_points(NAMES, flip_alone=0.5)}
+    assert seen == {False, True}
+    for names in ((), ("0", "1", "2", "3")):
+        assert not any("mirror" in key for key, _ in source_points(names, flip_alone=1.0))

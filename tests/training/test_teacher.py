@@ -133,6 +133,17 @@ def test_a_share_of_the_pairs_is_taught_the_same_whatever_batch_they_stand_in() 
     assert [(pair.source.key, pair.target.key) for found in alone for pair in found] == names
 
 
+def test_pairs_of_which_one_is_mirrored_by_itself_are_not_taught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("simsc.training.sampler.SHARE", 1.0)
+    objects = [replace(one, point_names=("L_Ear", "R_Ear", "Nose")) for one in photographs(12)]
+    pairing = DrawnPairs([Material("m", 1.0, "img", objects=objects)], Config(group=6, flip_alone=0.5))
+    items = [item for batch in pairing.batches(0) for item in batch]
+    lessons = pairing.taught(items, 0, Knowing())
+    mirrored = [["mirror" in pair.source.key, "mirror" in pair.target.key] for pair in pairing.pairs(items, 0)]
+    assert len(lessons) == sum(first == second for first, second in mirrored) < len(items)
+    assert all(("mirror" in pair.source.key) == ("mirror" in pair.target.key) for pair in lessons)
+
+
 def test_points_outside_of_a_copy_are_left_out() -> None:
     class Far(Knowing):
         def lesson(

@@ -11,6 +11,8 @@ import numpy as np
 from simsc.coordinates import Size, flip_boxes, flip_points
 from simsc.errors import DataError
 
+_SIDES = {"L": "R", "Left": "Right", "R": "L", "Right": "Left"}
+
 
 @dataclass(frozen=True)
 class ImageRef:
@@ -89,6 +91,17 @@ class Annotated:
     point_names: tuple[str, ...] = ()
     view: View | None = None
 
+    def sides_swapped(self) -> Annotated | None:
+        """The same object with the names of left and right points exchanged, as its mirror image has them.
+
+        A point whose twin is no key-point of the category is then absent. None where points have no names.
+        """
+        place = {name: row for row, name in enumerate(self.point_names)}
+        if not place or all(name.isdigit() for name in place):
+            return None
+        rows = np.array([place.get(twin(name) or name, -1) for name in self.point_names])
+        return replace(self, points=self.points[rows], present=self.present[rows] & (rows >= 0))
+
     def mirrored(self) -> Annotated:
         """The same object seen in a mirror; its image carries ``|flip`` in its key."""
         width = self.image.size[1]
@@ -163,6 +176,16 @@ class Pair:
             source_view=self.target_view,
             target_view=self.source_view,
         )
+
+
+def twin(name: str) -> str | None:
+    """The name of the same part on the other side; None for a part that has no side.
+
+    >>> twin("L_WingTip"), twin("Sail_Right"), twin("NoseTip")
+    ('R_WingTip', 'Sail_Left', None)
+    """
+    words = name.split("_")
+    return "_".join(_SIDES.get(word, word) for word in words) if set(words) & set(_SIDES) else None
 
 
 def common_points(source: Annotated, target: Annotated) -> np.ndarray:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from simsc.data.records import Annotated, Pair, common_points, pair_of
+from simsc.data.records import Annotated, Pair, common_points, pair_of, twin
 from simsc.data.sources import load_objects, load_pairs
 from simsc.errors import DataError
 from simsc.evaluation.encoder import ImageEncoder
@@ -31,7 +31,6 @@ from simsc.models.trained import Trained
 RADIUS = 0.1
 """A match is right within this share of the target object's larger side."""
 SECTORS = 8
-_SIDES = {"L": "R", "Left": "Right", "R": "L", "Right": "Left"}
 
 
 @dataclass(frozen=True)
@@ -174,16 +173,6 @@ def _near(found: np.ndarray, places: np.ndarray, pair: Pair) -> np.ndarray:
     x0, y0, x1, y1 = pair.target_box
     near: np.ndarray = np.linalg.norm(found - places, axis=1) <= RADIUS * max(x1 - x0, y1 - y0)
     return near
-
-
-def twin(name: str) -> str | None:
-    """The name of the same part on the other side; None for a part that has no side.
-
-    >>> twin("L_WingTip"), twin("Sail_Right"), twin("NoseTip")
-    ('R_WingTip', 'Sail_Left', None)
-    """
-    words = name.split("_")
-    return "_".join(_SIDES.get(word, word) for word in words) if set(words) & set(_SIDES) else None
 
 
 def twin_places(names: Sequence[str], target: Annotated) -> np.ndarray:

@@ -63,7 +63,7 @@ class Augmenter:
 
     def copies(self) -> Iterator[ImageRef]:
         """Every copy there can be; only with a finite number of variants."""
-        sides = (False, True) if self.config.flip else (False,)
+        sides = (False, True) if self.config.flip or self.config.flip_alone else (False,)
         for ref in self._images.values():
             for number in range(self.config.variants):
                 yield from (self._copy(ref, number, mirrored).image for mirrored in sides)

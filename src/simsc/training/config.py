@@ -58,6 +58,9 @@ class Config:
     anchor_split: str = ""  # groups are built around the pairs of this split, each of which an epoch shows once
     max_pairs: int = 0  # train on at most so many pairs (or anchors), spread evenly over the list; 0 = all
     flip: float = 0.0  # probability of mirroring both images of a pair, or all of a group
+    flip_alone: float = (
+        0.0  # of mirroring an image by itself, left and right points exchanging names, where they have some
+    )
     colour: float = 0.0  # strength of brightness, contrast and saturation changes
     crop: float = 0.0  # largest share of each side that a random crop removes
     zoom: float = 0.0  # strength of random scaling: 0.5 is a factor between 1/1.5 and 1.5
@@ -151,7 +154,7 @@ class Config:
     @property
     def augments(self) -> bool:
         """Whether images change from epoch to epoch."""
-        return bool(self.flip or self.colour or self.crop or self.zoom or self.turn)
+        return bool(self.flip or self.flip_alone or self.colour or self.crop or self.zoom or self.turn)
 
     @property
     def endless(self) -> bool:
@@ -180,6 +183,7 @@ _RANGES: dict[str, tuple[float, float]] = {
     "group": (2, 64),
     "max_pairs": (0, _INFINITY),
     "flip": (0, 1),
+    "flip_alone": (0, 1),
     "colour": (0, 1),
     "crop": (0, 0.9),
     "zoom": (0, 4),

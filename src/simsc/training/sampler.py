@@ -147,6 +147,8 @@ class DrawnPairs:
     def __init__(self, sources: Sequence[Material], config: Config) -> None:
         self.config = config
         self.objects: list[Annotated] = [one for source in sources for one in source.objects]
+        self._real = len(self.objects)  # behind them stand those that are mirrored by themselves
+        self._alone = self._with_swapped_sides() if config.flip_alone else {}
         self._masks = [_bits(one.present) for one in self.objects]
         self._apart = frozenset[frozenset[str]]().union(*(source.apart for source in sources))
         self._kinds: dict[tuple[float, Hashable], list[int]] = defaultdict(list)
@@ -156,7 +158,7 @@ class DrawnPairs:
                 self._kinds[source.weight, (place, one.category, one.image.flip)].append(number)
                 number += 1
         self.anchors = self._numbered([pair for source in sources for pair in source.anchors])
-        sides = ((one.image, one.points[one.present]) for one in self.objects)
+        sides = ((one.image, one.points[one.present]) for one in self.objects[: self._real])
         self.augment = Augmenter(sides, config) if config.augments else None
         self._last: tuple[int, list[list[Item]]] | None = None
         if not self.batches(0):
@@ -169,7 +171,10 @@ class DrawnPairs:
         return self._last[1]
 
     def pairs(self, items: Sequence[Item], epoch: int) -> list[Pair]:
-        """See :class:`Pairing`; a whole group is mirrored or none of it, or left would become right."""
+        """See :class:`Pairing`; a whole group is mirrored or none of it, or left would become right.
+
+        Images whose points have names may be mirrored by themselves: their left and right exchange names.
+        """
         found: dict[tuple[int, int, int], Annotated] = {}
         for item in items:
             for number in (item.source, item.target):
@@ -196,12 +201,14 @@ class DrawnPairs:
 
     def facts(self) -> dict[str, object]:
         """See :class:`Pairing`."""
-        facts = {"objects": len(self.objects), "images": len(self.images())}
-        return {**facts, "fingerprint": data_fingerprint(self.objects)}
+        facts = {"objects": self._real, "images": len(self.images())}
+        return {**facts, "fingerprint": data_fingerprint(self.objects[: self._real])}
 
     def _draw(self, epoch: int) -> list[list[Item]]:
         generator = np.random.default_rng([self.config.seed, epoch])
         units = self._around(generator) if self.anchors else self._divided(generator)
+        if self._alone:
+            units = [self._partly_mirrored(unit, generator) for unit in units]
         groups = [items for number, unit in enumerate(units) if (items := self._within(number, unit))]
         limit = 0 if self.anchors else self.config.max_pairs  # anchors were limited, not what completes their groups
         return packed(groups, self.config.batch_size, limit, generator)
@@ -210,18 +217,32 @@ class DrawnPairs:
         one = self.objects[number]
         if self.augment is None:
             return one
-        image, points = self.augment(one.image, one.points, epoch, self._mirrors(group, epoch), showing)
+        image, points = self._moved(number, one.points, Item(number, number, group, showing), epoch)
         return replace(one, image=image, points=points, box=None)
+
+    def _with_swapped_sides(self) -> dict[int, int]:
+        """Add objects whose sides have exchanged names; numbers of theirs by those of the objects themselves."""
+        swapped = {number: one.sides_swapped() for number, one in enumerate(self.objects)}
+        found = {number: one for number, one in swapped.items() if one is not None}
+        self.objects += found.values()
+        return {number: self._real + place for place, number in enumerate(found)}
+
+    def _partly_mirrored(self, unit: _Unit, generator: np.random.Generator) -> _Unit:
+        chosen = generator.random(len(unit.members)) < self.config.flip_alone
+        members = zip(unit.members, chosen, strict=True)
+        return replace(unit, members=tuple(self._alone.get(one, one) if alone else one for one, alone in members))
 
     def _lesson(self, item: Item, epoch: int, teacher: Teacher) -> Pair | None:
         """What a teacher says of a pair, if it is asked and has something to say."""
         chance = np.random.default_rng([self.config.seed, epoch, item.source, item.target, item.showing])
         if chance.random() >= SHARE:
             return None
+        if (item.source < self._real) != (item.target < self._real):
+            return None  # the teacher matches left with left, which is right in one of the two
         ends = self.objects[item.source], self.objects[item.target]
         sides = [
-            self._moved(one.image, points, item, epoch)
-            for one, points in zip(ends, teacher.lesson(*ends, chance), strict=True)
+            self._moved(number, points, item, epoch)
+            for number, points in zip((item.source, item.target), teacher.lesson(*ends, chance), strict=True)
         ]
         inside = np.logical_and(*(within(points, ref.size) for ref, points in sides))
         if not inside.any():
@@ -229,13 +250,17 @@ class DrawnPairs:
         (source, here), (target, there) = sides
         return Pair("lesson", ends[0].category, source, target, here[inside], there[inside])
 
-    def _moved(self, ref: ImageRef, points: np.ndarray, item: Item, epoch: int) -> tuple[ImageRef, np.ndarray]:
+    def _moved(self, number: int, points: np.ndarray, item: Item, epoch: int) -> tuple[ImageRef, np.ndarray]:
+        """The copy of an object's image that an epoch shows in a pair, and points ``(n, 2)`` of the image in it."""
+        ref = self.objects[number].image
         if self.augment is None:
             return ref, points
-        return self.augment(ref, points, epoch, self._mirrors(item.group, epoch), item.showing)
+        return self.augment(ref, points, epoch, self._mirrors(number, item.group, epoch), item.showing)
 
-    def _mirrors(self, group: int, epoch: int) -> bool:
-        return self.augment is not None and self.augment.mirrors(epoch, f"group {group}")
+    def _mirrors(self, number: int, group: int, epoch: int) -> bool:
+        """Whether an object's image is mirrored: with its group, by itself, or by both and thus not."""
+        assert self.augment is not None
+        return self.augment.mirrors(epoch, f"group {group}") != (number >= self._real)
 
     def _divided(self, generator: np.random.Generator) -> list[_Unit]:
         """The objects of each kind in random groups, once for each showing."""

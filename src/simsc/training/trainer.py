@@ -107,7 +107,7 @@ class Trainer:
             config.cache_dtype,
             self.model,
             config.image_size,
-            len(images) * max(1, config.variants * (2 if config.flip else 1)),
+            len(images) * max(1, config.variants * (2 if config.flip or config.flip_alone else 1)),
             cache_folder() / "trunk",
             shared=distributed.world_size() > 1,
         )
