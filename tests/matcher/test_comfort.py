@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -45,6 +46,12 @@ def test_pictures_and_files(result, tmp_path):
     assert Image.open(result.save(tmp_path / "matches.png")).width > 100
     assert json.loads(result.save(tmp_path / "matches.json").read_text()) == result.to_dict()
     assert result._repr_png_().startswith(b"\x89PNG")
+
+
+def test_a_picture_lists_the_names_and_shows_what_is_doubtful(result):
+    picture = result.draw()
+    assert picture.height > result.draw(names=()).height
+    assert picture.tobytes() != replace(result, confidence=np.full(2, 0.1)).draw().tobytes()
 
 
 def test_show_opens_the_picture_that_draw_makes(result, monkeypatch):

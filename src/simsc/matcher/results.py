@@ -86,7 +86,8 @@ class MatchResult:
         if any(image is None for image in chosen):
             raise DataError("the images were encoded before, so their pixels are not known: give draw() both images")
         first, second = (read_image(image) for image in chosen)
-        return draw_matches(first, second, self.source_points, self.points, **{"status": self.status, **options})
+        facts = {"status": self.status, "confidence": self.confidence, "names": self.names, **options}
+        return draw_matches(first, second, self.source_points, self.points, **facts)
 
     def save(self, path: str | Path, **options: Any) -> Path:
         """Write the matches: as a picture, see :meth:`draw`, or with the ending ``.json`` as :meth:`to_dict`."""
