@@ -101,6 +101,7 @@ class Trainer:
         config = self.config
         self.trained = Trained.begin(config.to_dict())
         self.model = self.trained.network.to(self.device)
+        self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # a quarter off a ResNet's step
         images = self.data.images()
         cache = choose_cache(
             "none" if config.endless else config.cache,
