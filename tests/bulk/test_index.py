@@ -67,6 +67,12 @@ def test_the_coarse_search_looks_at_few_images(built: Path, collection: Path, mo
     assert len({hit.image for hit in near} & {hit.image for hit in exact}) >= 2
 
 
+def test_the_coarse_search_names_the_likeliest_first(built: Path, collection: Path) -> None:
+    near = Index(built).near(collection / "07.png", (60, 70), 3)
+    assert len(near) == 3
+    assert {Path(path).name for path in near[:2]} == {"07.png", "turned.png"}
+
+
 def test_many_features_go_through_inverted_lists(
     built: Path, collection: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -253,16 +253,24 @@ def _collection(folder: Path, model: str | None, options: dict[str, Any], querie
 
 
 def _photos(folder: Path, number: int, source: str | Path | None) -> list[str]:
-    """So many images of a folder; without one, pictures of soft colours: for speed their content is of no matter."""
-    folder.mkdir()
-    random = np.random.default_rng(0)
-    for index, path in enumerate(sorted(Path(source).rglob("*.jpg"))[:number] if source else [None] * number):
-        if path is not None:
+    """So many images of a folder; without one, pictures: for speed their content is of no matter."""
+    if source is None:
+        soft_pictures(folder, number)
+    else:
+        folder.mkdir()
+        for index, path in enumerate(sorted(Path(source).rglob("*.jpg"))[:number]):
             shutil.copy(path, folder / f"{index:04}.jpg")
-            continue
+    return sorted(path.name for path in folder.iterdir())
+
+
+def soft_pictures(folder: Path, number: int) -> Path:
+    """A folder with so many pictures of soft colours."""
+    folder.mkdir(exist_ok=True)
+    random = np.random.default_rng(0)
+    for index in range(number):
         tiles = Image.fromarray(random.integers(0, 255, (12, 16, 3), dtype=np.uint8))
         tiles.resize((500, 375), Image.Resampling.BICUBIC).save(folder / f"{index:04}.jpg")
-    return sorted(path.name for path in folder.iterdir())
+    return folder
 
 
 def _points(photo: Path, random: np.random.Generator) -> list[list[float]]:

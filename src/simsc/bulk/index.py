@@ -35,6 +35,7 @@ SIDE = 12
 
 DIMENSIONS = 64
 TRAINED_ON = 200_000  # features that the compression is fitted to, at most
+PER_LIST = 39  # of these for each list of the index, at least: what faiss asks for
 FEW = 50_000  # features that are searched one by one
 CHUNK = 64  # images that a worker encodes at a time
 
@@ -172,14 +173,24 @@ class Index:
             candidates: images that are looked at exactly, at least ``top``.
             exhaustive: look at all images.
         """
-        encoded = self.matcher.encode(image)
-        query = check_query([point], encoded.size)
-        source = make_ready(self.matcher)(encoded)
-        asked = source.ask(query, calibrated(self.matcher))
+        source, query, asked = self._ask(image, point)
         chosen = range(len(self)) if exhaustive else self._near(asked.features, max(candidates, top))
         alike = [(self._similarity(asked.features, source, self.images[index]), self.images[index]) for index in chosen]
         best = sorted((-value, path) for value, path in alike if value is not None)[:top]
         return [self._hit(source, asked, query, path, -value) for value, path in best]
+
+    @torch.inference_mode()
+    def near(self, image: Any, point: Sequence[float], candidates: int) -> list[str]:
+        """The coarse search alone: images that may hold something like a point of an image, the likeliest first."""
+        *_, asked = self._ask(image, point)
+        return [self.images[index] for index in self._near(asked.features, candidates)]
+
+    def _ask(self, image: Any, point: Sequence[float]) -> tuple[Ready, np.ndarray, Query]:
+        """An image ready for matching, the point of it ``(1, 2)`` and what is known of the point."""
+        encoded = self.matcher.encode(image)
+        query = check_query([point], encoded.size)
+        source = make_ready(self.matcher)(encoded)
+        return source, query, source.ask(query, calibrated(self.matcher))
 
     def _near(self, feature: torch.Tensor, count: int) -> list[int]:
         """Images with features like the query's, the nearest first."""
@@ -245,11 +256,15 @@ def _write_coarse(place: Place, images: Encodings[EncodedImage], paths: Sequence
     side = longest // -(-longest // SIDE)
     channels, total = images.matcher.model.backbone.channels, side * side * len(paths)
     step = max(-(-total // TRAINED_ON), 1)
-    sample = np.concatenate(list(_features(images, paths[::step], side)))
+    chosen = paths[::step]
+    sample = np.empty((len(chosen) * side * side, channels), dtype=np.float32)
+    for number, features in enumerate(_features(images, chosen, side)):
+        sample[number * side * side :][: side * side] = features
     size = min(DIMENSIONS, channels, len(sample))
-    lists = int(4 * total**0.5)
+    lists = max(min(int(4 * total**0.5), len(sample) // PER_LIST), 1)
     index = faiss.index_factory(channels, f"PCA{size},{'Flat' if total < FEW else f'IVF{lists},SQ8'}")
     index.train(sample)
+    del sample
     for features in _features(images, paths, side):
         index.add(features)
     if total >= FEW:

@@ -197,6 +197,10 @@ class Encodings(Generic[Value]):
             value = self._keep(key, image)
         return value if value is not None else self._encode({key: self._pixels(path, data)})[key]
 
+    def key(self, path: str) -> str:
+        """Hash of the image's content, by which the store knows it."""
+        return self._read(path)[0]
+
     def _pixels(self, path: str, data: bytes | None) -> np.ndarray:
         place = self.root / path
         try:

@@ -119,7 +119,7 @@ def _print_list() -> None:
 @command("simsc bench queries dense --quick")
 def bench(
     names: list[str] | None = typer.Argument(
-        None, help="queries, dense, match, start, training, evaluation: these by default; and bulk."
+        None, help="queries, dense, match, start, training, evaluation: these by default; and bulk, collection."
     ),
     quick: bool = typer.Option(False, help="Small sizes, a few seconds: shows that it runs; targets do not apply."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON instead of a table."),
