@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import json
 import shutil
 from pathlib import Path
@@ -14,7 +15,7 @@ import simsc.bulk.index as index_module
 from simsc.bulk.index import Index, build_index, coarse_features
 from simsc.cli import app
 from simsc.errors import ConfigError, DataError
-from simsc.matcher import Matcher
+from simsc.matcher import EncodedImage, Matcher
 from simsc.models import QUICK
 from simsc.models.model import SimSC
 
@@ -71,6 +72,21 @@ def test_the_coarse_search_names_the_likeliest_first(built: Path, collection: Pa
     near = Index(built).near(collection / "07.png", (60, 70), 3)
     assert len(near) == 3
     assert {Path(path).name for path in near[:2]} == {"07.png", "turned.png"}
+
+
+def test_an_index_is_built_with_few_encodings_in_memory(
+    built: Path, collection: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alive: list[int] = []
+
+    def counting(image: EncodedImage, side: int) -> np.ndarray:
+        alive.append(sum(type(each) is EncodedImage for each in gc.get_objects()))
+        return coarse_features(image, side)
+
+    monkeypatch.setattr(index_module, "coarse_features", counting)
+    encodings = json.loads((built / "index.json").read_text())["store"]
+    build_index(collection, tmp_path, model=QUICK, options=TINY, store=encodings, workers=1)
+    assert max(alive) <= min(alive) + 2
 
 
 def test_many_features_go_through_inverted_lists(

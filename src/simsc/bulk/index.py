@@ -23,7 +23,7 @@ from simsc.bulk.engines import run_here, usual_workers
 from simsc.bulk.pairs import Polls, Query, Ready, calibrated, judge_all, look_up, make_ready, plain
 from simsc.bulk.places import Place, need, read_bytes
 from simsc.bulk.rules import find_images
-from simsc.bulk.store import Encodings, Store, fingerprint
+from simsc.bulk.store import Encodings, Store, Value, encoded_bytes, fingerprint
 from simsc.errors import ConfigError, DataError, SimscError
 from simsc.files import Lock
 from simsc.matcher import EncodedImage, Matcher, load
@@ -37,7 +37,7 @@ DIMENSIONS = 64
 TRAINED_ON = 200_000  # features that the compression is fitted to, at most
 PER_LIST = 39  # of these for each list of the index, at least: what faiss asks for
 FEW = 50_000  # features that are searched one by one
-CHUNK = 64  # images that a worker encodes at a time
+CHUNK = 64  # images that are encoded, or added to the index, at a time
 
 Progress = Callable[[int, int], None]
 
@@ -115,7 +115,7 @@ def _build(
     usable = [path for path in images if path not in failed]
     if not usable:
         raise DataError(f"{folder}: none of its {len(images)} images can be used")
-    coarse = _write_coarse(place, _encodings(matcher, where, lambda image: image), usable)
+    coarse = _write_coarse(place, _encodings(matcher, where, lambda image: image, encoded_bytes), usable)
     facts = {"model": model, "options": options, "mark": fingerprint(matcher), "store": where, "images": usable}
     facts["coarse"] = coarse
     (place / "index.json").write(json.dumps(facts).encode())
@@ -155,7 +155,8 @@ class Index:
         if not same:
             raise ConfigError(f"{place}: was built with another model; build it again")
         self._coarse = _read_coarse(place, facts.get("coarse"))
-        self._ready = _encodings(self.matcher, facts["store"], make_ready(self.matcher), max_bytes)
+        ready = make_ready(self.matcher)
+        self._ready = _encodings(self.matcher, facts["store"], ready, lambda each: each.nbytes, max_bytes)
 
     def __len__(self) -> int:
         return len(self.images)
@@ -231,14 +232,14 @@ class Index:
 
 
 def _encodings(
-    matcher: Matcher, store: str, ready: Callable[[EncodedImage], Any], max_bytes: int = 0
-) -> Encodings[Any]:
+    matcher: Matcher,
+    store: str,
+    ready: Callable[[EncodedImage], Value],
+    weigh: Callable[[Value], int],
+    max_bytes: int = 0,
+) -> Encodings[Value]:
     folder = Store(Place.at(store), matcher)
-    return Encodings(matcher, ready, _bytes, root=Place.at("."), store=folder, max_bytes=max_bytes)
-
-
-def _bytes(value: Any) -> int:
-    return int(getattr(value, "nbytes", 0))
+    return Encodings(matcher, ready, weigh, root=Place.at("."), store=folder, max_bytes=max_bytes)
 
 
 def coarse_features(image: EncodedImage, side: int) -> np.ndarray:
@@ -265,8 +266,8 @@ def _write_coarse(place: Place, images: Encodings[EncodedImage], paths: Sequence
     index = faiss.index_factory(channels, f"PCA{size},{'Flat' if total < FEW else f'IVF{lists},SQ8'}")
     index.train(sample)
     del sample
-    for features in _features(images, paths, side):
-        index.add(features)
+    for start in range(0, len(paths), CHUNK):
+        index.add(np.concatenate(list(_features(images, paths[start : start + CHUNK], side))))
     if total >= FEW:
         faiss.extract_index_ivf(index).nprobe = max(lists // 32, 16)
     data = memoryview(faiss.serialize_index(index))

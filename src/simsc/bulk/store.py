@@ -238,6 +238,12 @@ class Encodings(Generic[Value]):
         return key, data
 
 
+def encoded_bytes(image: EncodedImage) -> int:
+    """Memory that an encoding takes."""
+    features = [each for each in (image.features, image.flipped) if each is not None]
+    return sum(tensor.nbytes for each in features for tensor in (each.maps, *each.layers))
+
+
 def _state(place: Place) -> object:
     if not place.local:
         return None  # asking would cost a request each time

@@ -15,7 +15,7 @@ import numpy as np
 from simsc.bulk.manifest import Manifest, Rows
 from simsc.bulk.pairs import Found, Pair, calibrated, make_ready, match_each, match_plain, plain
 from simsc.bulk.places import Place, need
-from simsc.bulk.store import Encodings, Store
+from simsc.bulk.store import Encodings, Store, encoded_bytes
 from simsc.coordinates import Size
 from simsc.errors import DataError
 from simsc.matcher import Matcher
@@ -114,7 +114,7 @@ class Worker:
         if plain(matcher):
             self.images = Encodings(matcher, make_ready(matcher), lambda image: image.nbytes, **common)
         else:
-            self.images = Encodings(matcher, lambda image: image, _encoded_bytes, **common)
+            self.images = Encodings(matcher, lambda image: image, encoded_bytes, **common)
         self._annotated = lru_cache(maxsize=64)(partial(_annotated, root))
 
     def __call__(self, shard: int) -> Done:
@@ -261,8 +261,3 @@ def _flat(items: list[np.ndarray | None], empty: tuple[int, ...] = (0,)) -> tupl
     values = np.concatenate([item for item in items if item is not None] or [np.zeros(empty)])
     offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32))
     return values, offsets, pa.array([item is None for item in items])
-
-
-def _encoded_bytes(image: Any) -> int:
-    features = [each for each in (image.features, image.flipped) if each is not None]
-    return sum(tensor.nbytes for each in features for tensor in (each.maps, *each.layers))
