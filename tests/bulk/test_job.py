@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -62,6 +63,13 @@ def test_every_row_has_its_result(manifest: Path, tmp_path: Path, tiny: Settings
         assert (row["error"], row["mirrored"]) == (None, False)
     assert np.mean([one == other for one, other in statuses]) > 0.95  # but for those on a threshold
     assert not (tmp_path / "out" / "_encodings").exists()
+
+
+def test_every_column_is_described_on_the_page() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "bulk.md").read_text(encoding="utf-8")
+    table = page.partition("## The results")[2].partition("\n## ")[0]
+    first = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+    assert [name for cell in first for name in re.findall("`(\\w+)`", cell)] == list(SCHEMA)
 
 
 def test_results_do_not_depend_on_order_memory_or_store(manifest: Path, tmp_path: Path, packaged: Settings) -> None:

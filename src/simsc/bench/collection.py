@@ -151,7 +151,7 @@ def _scan(here: Path, matcher: Matcher, asked: Sequence[tuple[str, Sequence[floa
     """The best images for each query among all of them, and processor seconds of looking at one image for one query."""
     ready = make_ready(matcher)
     sources = [ready(matcher.encode(photo)) for photo, _ in asked]
-    features = torch.cat([each.sample(np.array([point])) for each, (_, point) in zip(sources, asked, strict=True)])
+    features = torch.cat([each.ask(np.array([point])).features for each, (_, point) in zip(sources, asked, strict=True)])
     entries = _encodings(matcher, Store(Place.at(here / "store"), matcher), ready)
     paths = sorted(map(str, (here / "entries").rglob("*.jpg")))
     alike, seconds = [], 0.0
