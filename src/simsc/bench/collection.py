@@ -151,7 +151,8 @@ def _scan(here: Path, matcher: Matcher, asked: Sequence[tuple[str, Sequence[floa
     """The best images for each query among all of them, and processor seconds of looking at one image for one query."""
     ready = make_ready(matcher)
     sources = [ready(matcher.encode(photo)) for photo, _ in asked]
-    features = torch.cat([each.ask(np.array([point])).features for each, (_, point) in zip(sources, asked, strict=True)])
+    points = [np.array([point]) for _, point in asked]
+    features = torch.cat([each.ask(point).features for each, point in zip(sources, points, strict=True)])
     entries = _encodings(matcher, Store(Place.at(here / "store"), matcher), ready)
     paths = sorted(map(str, (here / "entries").rglob("*.jpg")))
     alike, seconds = [], 0.0
