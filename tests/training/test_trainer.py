@@ -321,3 +321,21 @@ def test_a_run_in_half_precision_computes_trunk_steps_and_validation_in_it(
     assert work.state[0].dtype == (torch.bfloat16 if config.cache == "none" else torch.float32)
     run.run()
     assert [line["epoch"] for line in without_speed(tmp_path / "metrics.jsonl") if "val" in line] == [0, 1]
+
+
+def test_a_frozen_trunk_is_laid_out_otherwise_and_computes_the_same() -> None:
+    config = {
+        "backbone": "resnet50.v1_in1k",
+        "weights": "random",
+        "temperature": "fixed:0.05",
+        "trainable": "last-stage",
+    }
+    model = build_model(config, "random", 0).eval()
+    images = torch.rand(1, 3, 64, 64)
+    before, learning = model.trunk(images)[0], dict(model.named_parameters())["backbone.layer3.0.conv2.weight"].stride()
+    train.lay_out_frozen(model)
+    torch.testing.assert_close(model.trunk(images)[0], before, atol=1e-4, rtol=1e-4)
+    frozen = model.backbone.get_parameter("layer1.0.conv2.weight")
+    assert frozen.is_contiguous(memory_format=torch.channels_last)
+    assert not frozen.is_contiguous()
+    assert model.backbone.get_parameter("layer3.0.conv2.weight").stride() == learning  # saved as it lies

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from simsc import distributed
 from simsc.data.records import unique_images
@@ -101,7 +102,7 @@ class Trainer:
         config = self.config
         self.trained = Trained.begin(config.to_dict())
         self.model = self.trained.network.to(self.device)
-        self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # a quarter off a ResNet's step
+        lay_out_frozen(self.model)
         images = self.data.images()
         cache = choose_cache(
             "none" if config.endless else config.cache,
@@ -289,6 +290,16 @@ class Trainer:
         if distributed.is_main():
             write_json(self.folder.result, summary)
         return summary
+
+
+def lay_out_frozen(model: nn.Module) -> None:
+    """Lay kernels that do not learn out channels last: a trunk of convolutions then takes half the time on a CPU.
+
+    Those that learn stay as they are, and so does what is saved of them.
+    """
+    for parameter in model.parameters():
+        if not parameter.requires_grad and parameter.ndim == 4:
+            parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
 
 
 def mean_over(results: Sequence[Rates]) -> dict[float, float]:
