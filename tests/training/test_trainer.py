@@ -298,6 +298,14 @@ def test_the_best_model_is_chosen_by_the_mean_over_sources(mixture: Config, tmp_
     assert (result["best_epoch"], result["val"]) == (2, {"0.1": 55.0})
 
 
+def test_the_last_model_is_kept_where_that_is_asked_for(mixture: Config, tmp_path: Path, monkeypatch) -> None:
+    figures = iter([40.0, 60.0, 70.0, 90.0, 20.0, 20.0])  # means 50, 80, 20
+    monkeypatch.setattr(train, "score", lambda *_: scored(next(figures)))
+    Trainer(replace(mixture, keep="last"), tmp_path).run()
+    result = json.loads((tmp_path / "result.json").read_text())
+    assert (result["best_epoch"], result["val"]) == (2, {"0.1": 20.0})
+
+
 def test_a_cosine_falls_to_a_fiftieth_over_all_epochs(mixture: Config, tmp_path: Path) -> None:
     config = replace(mixture, warmup=0, epochs=6, rate=1e-3)
     trainer = Trainer(config, tmp_path)

@@ -96,6 +96,7 @@ class Config:
     localizer: str = "kernel-soft-argmax"
     coherent: bool = False  # heed the matches around a point; only where features are compared
     beta_eval: float = 1.0
+    keep: str = "best"  # the model of the best epoch by validation PCK, or of the last one
     patience: int = 0  # stop after so many epochs without a better validation PCK; 0 = never
 
     # execution: how fast, not what
@@ -228,6 +229,7 @@ def _choices() -> dict[str, Sequence[str]]:
         "cache_dtype": tuple(DTYPES),
         "pairing": ("auto", "listed", "all", "drawn"),
         "schedule": ("constant", "cosine"),
+        "keep": ("best", "last"),
         "amp": ("none", "bf16", "fp16"),
     }
 

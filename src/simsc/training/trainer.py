@@ -203,7 +203,7 @@ class Trainer:
             self.listener.on_step(record)
 
     def _validate(self) -> None:
-        """PCK on the validation pairs of every source; keeps the best model by the mean over sources."""
+        """PCK on the validation pairs of every source; keeps the best model by the mean over sources, or the last."""
         self.model.eval()
         evaluator = Evaluator(self.encoder, self.config.localizer, self.config.beta_eval)
         results: dict[str, Score] = {}
@@ -222,7 +222,7 @@ class Trainer:
         }
         if len(results) > 1:
             record["val_sources"] = {title: _rounded(result.per_image) for title, result in results.items()}
-        better = pck[SELECTION_ALPHA] > self.best.pck
+        better = pck[SELECTION_ALPHA] > self.best.pck or self.config.keep == "last"
         if better:
             self.best = Best(pck[SELECTION_ALPHA], self.epoch, rounded)
         if distributed.is_main():
