@@ -11,6 +11,7 @@ import pytest
 import scipy.io
 from PIL import Image
 
+from simsc.data.catalog import DATASETS
 from simsc.data.pairing import draw_pairs
 from simsc.data.records import Pair, View
 from simsc.data.sources import load_objects, load_pairs
@@ -79,6 +80,16 @@ class TestPFPascal:
             assert (formed.source, formed.target, formed.point_names) == (pair.source, pair.target, pair.point_names)
             np.testing.assert_array_equal(formed.source_points, pair.source_points)
             np.testing.assert_array_equal(formed.target_points, pair.target_points)
+
+    def test_pairs_drawn_from_the_training_images_are_none_of_validation_or_test(self, pfpascal: Path) -> None:
+        listed = pfpascal / "image_pairs" / "train_pairs.csv"
+        row = listed.read_text().splitlines()[1]
+        listed.write_text(listed.read_text() + row.replace("a.jpg", "c.jpg") + "\n")  # c-b; a-c is validation's
+        for split in ("train", "train-all"):
+            apart = DATASETS["pfpascal"].kept_apart(pfpascal, split)
+            assert frozenset({"JPEGImages/a", "JPEGImages/c"}) in apart
+            assert frozenset({"JPEGImages/a", "JPEGImages/b"}) not in apart
+        assert not DATASETS["pfpascal"].kept_apart(pfpascal, "test")
 
     def test_objects_are_the_images_of_the_list(self, pfpascal: Path) -> None:
         a, b = load_objects("pfpascal", pfpascal, "train")

@@ -100,8 +100,8 @@ class PFPascal(Dataset):
         return [pair for pair, stems in zip(listed, images, strict=True) if kept(frozenset(stems))]
 
     def kept_apart(self, root: Path, split: str) -> frozenset[frozenset[str]]:
-        """Of ``train-all``: the pairs of validation and test, unless train itself lists them."""
-        if split != "train-all":
+        """Where pairs of training images are formed: those of validation and test, unless train itself lists them."""
+        if split not in ("train", "train-all"):
             return frozenset()
         held_out = (_unordered(root, "val") | _unordered(root, "test")) - _unordered(root, "train")
         return frozenset(
