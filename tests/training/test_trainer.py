@@ -211,6 +211,12 @@ def test_a_limit_on_pairs_limits_the_anchors_not_what_completes_their_groups(coc
     assert len(drawn) > 8
 
 
+@pytest.mark.parametrize("change", [{"teacher": "simsc-vits"}, {"flip_alone": 0.5, "cache": "none"}])
+def test_what_needs_drawn_pairs_is_refused_for_listed_ones(tiny_config: Config, tiny_root: Path, change) -> None:
+    with pytest.raises(ConfigError, match=f"{next(iter(change))} = .* needs drawn pairs"):
+        open_data(replace(tiny_config, **change), tiny_root)
+
+
 def test_a_list_of_pairs_cannot_be_grouped(tiny_root: Path) -> None:
     with pytest.raises(DataError, match="use group=2"):
         open_data(Config(data="pairs", group=4), tiny_root)

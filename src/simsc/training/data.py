@@ -57,6 +57,11 @@ def open_data(config: Config, root: str | Path | None = None) -> RunData:
     """Open the sources that a configuration names, and pair their images as it says."""
     specs = parse_sources(config.data)
     pairing = chosen_pairing(config, specs)
+    for name in ("teacher", "flip_alone"):
+        if getattr(config, name) and pairing != "drawn":
+            raise ConfigError(
+                f"{name} = {getattr(config, name)} needs drawn pairs: set pairing = drawn or a group above 2"
+            )
     opener = Opener(root, config.train_split, config.val_split, config.anchor_split, config.hold_out, config.seed)
     sources = opener.open(specs, listed=pairing == "listed")
     validations = tuple(Validation(one.title, one.validation, one.threshold) for one in sources)
