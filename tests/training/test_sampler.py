@@ -13,7 +13,7 @@ from simsc.data.sources import load_pairs
 from simsc.errors import DataError
 from simsc.files import shared_folder
 from simsc.training.config import Config
-from simsc.training.sampler import DrawnPairs, ListedPairs, image_forwards
+from simsc.training.sampler import DrawnPairs, Item, ListedPairs, image_forwards
 
 
 def pairs_of(edges: list[tuple[int, int]]) -> list[Pair]:
@@ -41,6 +41,13 @@ def drawn(*sources: Material, **settings: object) -> DrawnPairs:
 def ends(pairing: DrawnPairs, epoch: int = 0) -> list[list[tuple[str, str]]]:
     batches = [pairing.pairs(batch, epoch) for batch in pairing.batches(epoch)]
     return [[(pair.source.key, pair.target.key) for pair in batch] for batch in batches]
+
+
+def groups(pairing: DrawnPairs) -> dict[int, list[Item]]:
+    found: dict[int, list[Item]] = {}
+    for item in (item for batch in pairing.batches(0) for item in batch):
+        found.setdefault(item.group, []).append(item)
+    return found
 
 
 edges = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=40)
@@ -173,6 +180,21 @@ def test_two_anchors_are_a_group_of_twelve_pairs() -> None:
     (batch,) = ends(drawn(material([annotated(str(n)) for n in range(8)], anchors=anchors), batch_size=99))
     assert len(batch) == 12
     assert {key for pair in batch for key in pair} == set("0123")
+
+
+def test_one_source_has_anchors_and_another_shows_its_images() -> None:
+    anchored = material([annotated(str(n)) for n in range(8)], 2.0, anchors=pairs_of([(0, 1), (2, 3)]))
+    other = material([annotated(f"y{n}") for n in range(8)])
+    pairing = drawn(anchored, other, batch_size=1)
+    found = groups(pairing).values()
+    shown = Counter(number for items in found for number in {item.source for item in items})
+    assert shown == {**dict.fromkeys(range(4), 2), **dict.fromkeys(range(8, 16), 1)}
+    assert {item.showing for items in found for item in items if item.source < 8} == {0, 1}
+
+
+def test_anchors_of_objects_that_are_left_out_leave_the_others_as_they_are() -> None:
+    gone = material([annotated(str(n)) for n in range(4, 8)], anchors=pairs_of([(0, 1)]))
+    assert {key for batch in ends(drawn(gone)) for pair in batch for key in pair} == set("4567")
 
 
 def test_a_limit_ends_the_epoch() -> None:

@@ -201,13 +201,21 @@ def test_groups_around_anchors_train(coco_root: Path, tiny_config: Config, tmp_p
     assert Trainer(config, tmp_path, root=coco_root).run()["steps"] > 0
 
 
+@pytest.mark.parametrize("anchors", ["train", "spair/train"])
+def test_of_several_sources_one_must_be_named_for_anchors(coco_root: Path, anchors: str) -> None:
+    config = Config(data="coco,scenes", group=4, anchor_split=anchors)
+    with pytest.raises(ConfigError, match=f"{anchors} must name one of the sources of data = coco,scenes, as in coco/"):
+        open_data(config, coco_root)
+
+
 def test_a_limit_on_pairs_limits_the_anchors_not_what_completes_their_groups(coco_root: Path) -> None:
     config = Config(data="coco", group=4, anchor_split="train", max_pairs=8)
     pairing = open_data(config, coco_root).pairing
     assert isinstance(pairing, DrawnPairs)
-    assert 4 <= len(pairing.anchors) <= 8
+    ((_, anchors),) = pairing.anchors
+    assert 4 <= len(anchors) <= 8
     drawn = {(item.source, item.target) for batch in pairing.batches(0) for item in batch}
-    assert set(pairing.anchors) < drawn
+    assert set(anchors) < drawn
     assert len(drawn) > 8
 
 

@@ -117,7 +117,8 @@ class Opener:
         root: where a source without a place of its own is looked for.
         train_split: read of a source that names no split.
         val_split: validated on.
-        anchor_split: split whose listed pairs groups are built around, or nothing.
+        anchor_split: split whose listed pairs groups are built around, with its source's name before it where there
+            are several (``pfpascal/train``), or nothing.
         hold_out: data sets, written as sources, of whose validation and test splits no photograph is trained on, but
             for those in the same data set's own training split, which stays as it was published unless the data set
             is written with ``!`` (SPair-71k itself shows six test photographs in training, for other objects).
@@ -154,7 +155,8 @@ class Opener:
             return Material(spec.title, spec.weight, dataset.info.threshold, pairs=pairs, validation=validation)
         objects = _left(photographs.without(files.objects()), spec)
         objects, validation = self._validated(spec, files, objects, _hold_out_objects)
-        anchors = replace(files, split=self.anchor_split).pairs() if self.anchor_split else []
+        source, _, split = self.anchor_split.rpartition("/")
+        anchors = replace(files, split=split).pairs() if split and source in ("", spec.name) else []
         return Material(
             spec.title,
             spec.weight,

@@ -55,7 +55,7 @@ class Config:
     group: int = (
         2  # images that drawn pairs are formed of, all with all; an epoch then shows every image, not every pair
     )
-    anchor_split: str = ""  # groups are built around the pairs of this split, each of which an epoch shows once
+    anchor_split: str = ""  # groups are built around the pairs of this split; pfpascal/train: those of one source
     max_pairs: int = 0  # train on at most so many pairs (or anchors), spread evenly over the list; 0 = all
     flip: float = 0.0  # probability of mirroring both images of a pair, or all of a group
     flip_alone: float = (

@@ -70,8 +70,12 @@ def open_data(config: Config, root: str | Path | None = None) -> RunData:
 
 def chosen_pairing(config: Config, specs: Sequence[SourceSpec]) -> str:
     """``listed``, ``all`` or ``drawn``: what ``auto`` means for some sources, and refusals of what cannot be."""
-    if config.anchor_split and len(specs) > 1:
-        raise ConfigError(f"anchor_split = {config.anchor_split} needs a single source; data = {config.data}")
+    anchored, _, _ = config.anchor_split.rpartition("/")
+    if config.anchor_split and (anchored or len(specs) > 1) and anchored not in {spec.name for spec in specs}:
+        raise ConfigError(
+            f"anchor_split = {config.anchor_split} must name one of the sources of data = {config.data}, "
+            f"as in {specs[0].name}/train"
+        )
     unlisted = [spec.name for spec in specs if not DATASETS[spec.name].listed]
     if config.pairing == "listed" and unlisted:
         raise ConfigError(f"pairing = listed: {unlisted[0]} has no list of pairs; allowed: auto, all, drawn")

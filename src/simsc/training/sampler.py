@@ -141,7 +141,7 @@ class _Unit:
 class DrawnPairs:
     """Groups of ``config.group`` objects (a few more at times) of a source and category, drawn anew each epoch.
 
-    An epoch shows every image as often as its source's weight says; with anchors, every anchor once.
+    An epoch shows every image of a source as often as its weight says; of a source with anchors, every anchor.
     """
 
     def __init__(self, sources: Sequence[Material], config: Config) -> None:
@@ -151,13 +151,15 @@ class DrawnPairs:
         self._alone = self._with_swapped_sides() if config.flip_alone else {}
         self._masks = [_bits(one.present) for one in self.objects]
         self._apart = frozenset[frozenset[str]]().union(*(source.apart for source in sources))
+        anchors = [self._numbered(source.anchors) for source in sources]
+        self.anchors = [(source.weight, some) for source, some in zip(sources, anchors, strict=True) if some]
         self._kinds: dict[tuple[float, Hashable], list[int]] = defaultdict(list)
         number = 0
         for place, source in enumerate(sources):
             for one in source.objects:
-                self._kinds[source.weight, (place, one.category, one.image.flip)].append(number)
+                if not anchors[place]:
+                    self._kinds[source.weight, (place, one.category, one.image.flip)].append(number)
                 number += 1
-        self.anchors = self._numbered([pair for source in sources for pair in source.anchors])
         sides = ((one.image, one.points[one.present]) for one in self.objects[: self._real])
         self.augment = Augmenter(sides, config) if config.augments else None
         self._last: tuple[int, list[list[Item]]] | None = None
@@ -206,7 +208,8 @@ class DrawnPairs:
 
     def _draw(self, epoch: int) -> list[list[Item]]:
         generator = np.random.default_rng([self.config.seed, epoch])
-        units = self._around(generator) if self.anchors else self._divided(generator)
+        units = [unit for weight, anchors in self.anchors for unit in self._around(anchors, weight, generator)]
+        units += self._divided(generator)
         if self._alone:
             units = [self._partly_mirrored(unit, generator) for unit in units]
         groups = [items for number, unit in enumerate(units) if (items := self._within(number, unit))]
@@ -271,17 +274,21 @@ class DrawnPairs:
             for chunk in _chunks(shown, self.config.group, generator)
         ]
 
-    def _around(self, generator: np.random.Generator) -> list[_Unit]:
-        """Groups of the objects of anchors of one kind."""
+    def _around(
+        self, anchors: Sequence[tuple[int, int]], weight: float, generator: np.random.Generator
+    ) -> list[_Unit]:
+        """Groups of the objects of a source's anchors of one kind, once for each showing."""
         kinds: dict[Hashable, list[tuple[int, int]]] = defaultdict(list)
-        for unit in both_orders(self.anchors, generator):  # an anchor and its reverse are the same two objects
-            anchor = self.anchors[unit[0]]
+        for unit in both_orders(anchors, generator):  # an anchor and its reverse are the same two objects
+            anchor = anchors[unit[0]]
             source = self.objects[anchor[0]]
             kinds[source.category, source.image.flip].append(anchor)
         units = []
-        for anchors in kinds.values():
-            for chunk in _chunks(range(len(anchors)), self.config.group // 2, generator):
-                units.append(_Unit(tuple(dict.fromkeys(end for index in chunk for end in anchors[index]))))
+        for alike in kinds.values():
+            for showing, shown in showings(range(len(alike)), weight, generator, least=1):
+                for chunk in _chunks(shown, self.config.group // 2, generator):
+                    members = dict.fromkeys(end for index in chunk for end in alike[index])
+                    units.append(_Unit(tuple(members), showing))
         return units
 
     def _within(self, number: int, unit: _Unit) -> list[Item]:
