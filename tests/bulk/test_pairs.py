@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 import torch
 
+import simsc.bulk.lookup as lookup_module
 import simsc.bulk.pairs as pairs_module
-from simsc.bulk.pairs import Found, Pair, Polls, Ready, calibrated, make_ready, match_each, match_plain, plain
+from simsc.bulk.lookup import Found, Polls, Ready, calibrated, make_ready, plain
+from simsc.bulk.pairs import Pair, match_each, match_plain
 from simsc.bulk.places import Place
 from simsc.bulk.store import Encodings, Store
 from simsc.matcher import Matcher
@@ -82,7 +84,7 @@ def test_small_blocks_and_little_memory_change_nothing(
     pairs = some_pairs()
     expected = match_plain(matcher, images(matcher, photos), pairs, cycle=False)
     monkeypatch.setattr(pairs_module, "MAX_QUERY_BYTES", 4 * 64 * 7)
-    monkeypatch.setattr(pairs_module, "MAX_SCORES", 16)
+    monkeypatch.setattr(lookup_module, "MAX_SCORES", 16)
     lean = images(matcher, photos, max_bytes=0)
     for one, other in zip(expected, match_plain(matcher, lean, pairs, cycle=False), strict=True):
         assert isinstance(one, Found)
@@ -100,7 +102,7 @@ def test_images_are_compared_once_for_both_directions_and_where_that_happens_cha
         compared.append(arguments)
         return compare(*arguments)
 
-    monkeypatch.setattr(pairs_module, "compare", counted)
+    monkeypatch.setattr(lookup_module, "compare", counted)
     expected = match_plain(vit, images(vit, photos), pairs, cycle=True)
     assert len(compared) == len({frozenset((pair.source, pair.target)) for pair in pairs})
     monkeypatch.setattr(pairs_module, "MAX_QUERY_BYTES", 4 * 96)  # a block for each pair

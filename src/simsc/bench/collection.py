@@ -26,7 +26,7 @@ from simsc.bench.bulk import soft_pictures
 from simsc.bench.ratios import Ratio
 from simsc.bulk.engines import one_thread
 from simsc.bulk.index import Index, build_index
-from simsc.bulk.pairs import make_ready
+from simsc.bulk.lookup import make_ready
 from simsc.bulk.places import Place
 from simsc.bulk.store import Encodings, Store
 from simsc.matcher import EncodedImage, Matcher, load

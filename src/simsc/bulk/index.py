@@ -20,7 +20,7 @@ import torch
 import torch.nn.functional as F
 
 from simsc.bulk.engines import run_here, usual_workers
-from simsc.bulk.pairs import Polls, Query, Ready, calibrated, judge_all, look_up, make_ready, plain
+from simsc.bulk.lookup import Polls, Query, Ready, calibrated, judge_all, look_up, make_ready, plain
 from simsc.bulk.places import Place, need, read_bytes
 from simsc.bulk.rules import find_images
 from simsc.bulk.store import Encodings, Store, Value, encoded_bytes, fingerprint

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from simsc.bulk.lookup import Found, calibrated, make_ready, plain
 from simsc.bulk.manifest import Manifest, Rows
-from simsc.bulk.pairs import Found, Pair, calibrated, make_ready, match_each, match_plain, plain
+from simsc.bulk.pairs import Pair, match_each, match_plain
 from simsc.bulk.places import Place, need
 from simsc.bulk.store import Encodings, Store, encoded_bytes
 from simsc.coordinates import Size

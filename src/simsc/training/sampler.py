@@ -274,9 +274,7 @@ class DrawnPairs:
             for chunk in _chunks(shown, self.config.group, generator)
         ]
 
-    def _around(
-        self, anchors: Sequence[tuple[int, int]], weight: float, generator: np.random.Generator
-    ) -> list[_Unit]:
+    def _around(self, anchors: Sequence[tuple[int, int]], weight: float, generator: np.random.Generator) -> list[_Unit]:
         """Groups of the objects of a source's anchors of one kind, once for each showing."""
         kinds: dict[Hashable, list[tuple[int, int]]] = defaultdict(list)
         for unit in both_orders(anchors, generator):  # an anchor and its reverse are the same two objects
