@@ -10,12 +10,13 @@ import torch
 
 import simsc.bulk.lookup as lookup_module
 import simsc.bulk.pairs as pairs_module
-from simsc.bulk.lookup import Found, Polls, Ready, calibrated, make_ready, plain
+import simsc.matching.coherence as coherence_module
+from simsc.bulk.lookup import Found, Ready, calibrated, make_ready, plain, votes_of
 from simsc.bulk.pairs import Pair, match_each, match_plain
 from simsc.bulk.places import Place
 from simsc.bulk.store import Encodings, Store
 from simsc.matcher import Matcher
-from simsc.matching.coherence import cast_votes, compare
+from simsc.matching.coherence import Polls, cast_votes, compare
 from simsc.models.model import SimSC
 
 
@@ -102,7 +103,7 @@ def test_images_are_compared_once_for_both_directions_and_where_that_happens_cha
         compared.append(arguments)
         return compare(*arguments)
 
-    monkeypatch.setattr(lookup_module, "compare", counted)
+    monkeypatch.setattr(coherence_module, "compare", counted)
     expected = match_plain(vit, images(vit, photos), pairs, cycle=True)
     assert len(compared) == len({frozenset((pair.source, pair.target)) for pair in pairs})
     monkeypatch.setattr(pairs_module, "MAX_QUERY_BYTES", 4 * 96)  # a block for each pair
@@ -118,9 +119,9 @@ def test_images_are_compared_once_for_both_directions_and_where_that_happens_cha
 def test_the_way_back_is_voted_on_by_the_other_image(vit: Matcher, photos: Path) -> None:
     ready = images(vit, photos)
     first, second = ready.get("0.png"), ready.get("1.png")
-    polls = Polls(both=True)
+    polls = Polls([("a", "b"), ("b", "a")])
     for (here, one), (there, other) in permutations((("b", first), ("a", second))):
-        votes = polls.votes(here, one.ask(np.zeros((0, 2))), there, other)
+        votes = votes_of(polls, (here, there), one.ask(np.zeros((0, 2))), other)
         assert votes is not None
         expected = cast_votes(compare(one.units, other.units, one.temperature * other.temperature))
         for part, wanted in zip(votes, expected, strict=True):

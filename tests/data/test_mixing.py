@@ -12,9 +12,10 @@ from PIL import Image
 
 from simsc.data.mixing import Material, Opener, SourceSpec, evaluated_images, parse_sources
 from simsc.data.photographs import Photographs, voc_id
-from simsc.data.records import ImageRef
+from simsc.data.records import ImageRef, unique_images
 from simsc.errors import ConfigError, DataError
 from simsc.files import shared_folder
+from simsc.training.presets import load_preset
 
 
 def test_sources_are_written_with_split_place_and_weight() -> None:
@@ -67,6 +68,13 @@ def opened(text: str, root: Path | None = None, **options: str) -> tuple[list[Ma
 
 def names(material: Material) -> set[str]:
     return {one.image.path.name for one in material.objects if one.image.path}
+
+
+def test_groups_are_built_around_the_pairs_of_the_source_that_is_named(tmp_path: Path) -> None:
+    place = birds(tmp_path / "birds", [f"{n}.png" for n in range(4)]) / "train.json"
+    (one, two), _ = opened(f"coco:{place},scenes", anchor_split="scenes/train")
+    assert not one.anchors
+    assert {pair.source.key.partition("|")[0] for pair in two.anchors} == {"scenes"}
 
 
 def test_a_source_without_a_validation_split_holds_a_part_out_by_seed(tmp_path: Path) -> None:
@@ -182,16 +190,21 @@ def test_what_cannot_be_found_cannot_be_held_out(tmp_path: Path, monkeypatch: py
         opened("coco", root, hold_out="spair")
 
 
+@pytest.mark.parametrize("preset", ["simsc-vits", "simsc-resnet50"])
 @pytest.mark.real_data
-def test_recipes_train_on_no_photograph_that_another_data_set_is_tested_on() -> None:
+def test_recipes_train_on_no_photograph_that_another_data_set_is_tested_on(preset: str) -> None:
     if not (shared_folder() / "data").is_dir():
         pytest.skip(f"the real data sets are not below {shared_folder()}")
+    recipe = load_preset(preset)
     try:
-        sources, _ = opened("pfpascal,spair,voc", hold_out="pfpascal,spair!")
+        sources, _ = opened(recipe.data, anchor_split=recipe.anchor_split, hold_out=recipe.hold_out)
     except DataError as error:
         pytest.skip(str(error))
     tested = {name: {voc_id(ref) for ref in evaluated_images(name)} for name in ("pfpascal", "spair")}
-    seen = {one.title: {voc_id(item.image) for item in one.objects} for one in sources}
+    seen = {
+        one.title: {voc_id(ref) for ref in [*(item.image for item in one.objects), *unique_images(one.anchors)]}
+        for one in sources
+    }
     assert None not in seen["pfpascal"] | seen["spair"] | seen["voc"] | tested["pfpascal"] | tested["spair"]
     for name in ("pfpascal", "spair", "voc"):
         assert not seen[name] & tested["spair"]

@@ -20,7 +20,7 @@ import torch
 import torch.nn.functional as F
 
 from simsc.bulk.engines import run_here, usual_workers
-from simsc.bulk.lookup import Polls, Query, Ready, calibrated, judge_all, look_up, make_ready, plain
+from simsc.bulk.lookup import Query, Ready, calibrated, judge_all, look_up, make_ready, plain, votes_of
 from simsc.bulk.places import Place, need, read_bytes
 from simsc.bulk.rules import find_images
 from simsc.bulk.store import Encodings, Store, Value, encoded_bytes, fingerprint
@@ -28,6 +28,7 @@ from simsc.errors import ConfigError, DataError, SimscError
 from simsc.files import Lock
 from simsc.matcher import EncodedImage, Matcher, load
 from simsc.matcher.queries import check_query
+from simsc.matching.coherence import Polls
 from simsc.reading import parse_json
 
 SIDE = 12
@@ -220,11 +221,12 @@ class Index:
     def _hit(self, source: Ready, asked: Query, query: np.ndarray, path: str, similarity: float) -> Hit:
         """Where the query lies in an image, and how far that can be trusted."""
         target, judged = self._ready.get(path), calibrated(self.matcher)
-        polls = Polls(both=judged)
-        (found,) = look_up(self.matcher, target, [asked], [polls.votes("", asked, path, target)], judged)
+        way = "", path
+        polls = Polls([way, way[::-1]] if judged else [way])
+        (found,) = look_up(self.matcher, target, [asked], [votes_of(polls, way, asked, target)], judged)
         if judged:
             returned = target.ask(found.points)
-            (back,) = look_up(self.matcher, source, [returned], [polls.votes(path, returned, "", source)])
+            (back,) = look_up(self.matcher, source, [returned], [votes_of(polls, way[::-1], returned, source)])
             found.cycle_error = np.linalg.norm(back.points - query, axis=1)
             judge_all(self.matcher, [found], [max(source.frame.original)])
         x, y = found.points[0]

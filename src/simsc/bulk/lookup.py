@@ -13,7 +13,7 @@ from simsc.coordinates import Size, resize_points
 from simsc.frames import Frame
 from simsc.matcher import EncodedImage, Matcher
 from simsc.matcher.matcher import judge
-from simsc.matching.coherence import Expected, Votes, cast_votes, compare, expect, penalty, shares_of
+from simsc.matching.coherence import Expected, Polls, Votes, expect, penalty, shares_of
 from simsc.matching.features import neighbours
 from simsc.matching.localize import localize, peak_probability
 from simsc.matching.scores import unit_features
@@ -106,33 +106,6 @@ class Query:
     distinct: Tensor | None
 
 
-class Polls:
-    """The votes of pairs of images by name, cast once for both directions where both will be asked for.
-
-    Which image is the first of a comparison depends on names alone: the order of pairs then changes no digit.
-    """
-
-    def __init__(self, both: bool) -> None:
-        self.both = both
-        self._cast: dict[tuple[str, str], Votes] = {}
-
-    def votes(self, source: str, query: Query, target: str, ready: Ready) -> Votes | None:
-        """How the source votes over the target; None without coherence."""
-        if query.units is None or ready.units is None:
-            return None
-        way, back = (source, target), (target, source)
-        if way not in self._cast:
-            heat = query.temperature * ready.temperature
-            if source <= target:
-                ballot = compare(query.units, ready.units, heat)
-            else:
-                ballot = compare(ready.units, query.units, heat).turned()
-            self._cast[way] = cast_votes(ballot)
-            if self.both:
-                self._cast.setdefault(back, cast_votes(ballot.turned()))
-        return self._cast[way]
-
-
 def plain(matcher: Matcher) -> bool:
     """Whether scores are products of features alone, so that :class:`Ready` is all they need of an image."""
     head = matcher.model.head
@@ -192,10 +165,17 @@ def judge_all(matcher: Matcher, found: Sequence[Found], sides: Sequence[int]) ->
         each.confidence, each.status = confidence, status
 
 
+def votes_of(polls: Polls, way: tuple[str, str], query: Query, target: Ready) -> Votes | None:
+    """How the source of a query votes over a target, by their names; None without coherence."""
+    if query.units is None or target.units is None:
+        return None
+    return polls.votes(way, query.units, target.units, query.temperature * target.temperature)
+
+
 def look_up(
     matcher: Matcher, target: Ready, asked: Sequence[Query], votes: Sequence[Votes | None], judged: bool = False
 ) -> list[Found]:
-    """Any number of queries over one target, each with the :class:`Polls` of its image; with signals if ``judged``."""
+    """Any number of queries over one target, each with the votes of its image; with signals if ``judged``."""
     counts = [len(query.features) for query in asked]
     heats = [query.temperature * target.temperature * matcher.beta_eval for query in asked]
     size = _at_once(target)

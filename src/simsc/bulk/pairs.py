@@ -13,12 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from simsc.bulk.lookup import Found, Polls, Query, Ready, calibrated, judge_all, look_up
+from simsc.bulk.lookup import Found, Query, Ready, calibrated, judge_all, look_up, votes_of
 from simsc.bulk.store import Encodings
 from simsc.coordinates import Size
 from simsc.errors import DataError, SimscError
 from simsc.matcher import EncodedImage, Matcher
 from simsc.matcher.queries import check_query
+from simsc.matching.coherence import Polls
 from simsc.matching.features import COARSE
 
 MAX_QUERY_BYTES = 128 << 20
@@ -62,7 +63,9 @@ def match_plain(matcher: Matcher, images: Encodings[Ready], pairs: Sequence[Pair
     order = sorted(range(len(pairs)), key=lambda index: (pairs[index].target, pairs[index].source))
     channels = matcher.model.backbone.channels
     for block in _blocks(pairs, order, channels, shared=not cycle, coherent=matcher.model.head.coherent):
-        chosen, polls = [pairs[index] for index in block], Polls(both=cycle)
+        chosen = [pairs[index] for index in block]
+        ways = [(pair.source, pair.target) for pair in chosen]
+        polls = Polls([*ways, *(way[::-1] for way in ways)] if cycle else ways)
         answers = _match_block(matcher, images, chosen, polls, judged=cycle and calibrated(matcher))
         if cycle:
             _match_back(matcher, images, chosen, polls, answers)
@@ -132,7 +135,8 @@ def _match_block(
             continue
         queries = [asked[index] for index in members]
         votes = [
-            polls.votes(pairs[index].source, query, path, target) for index, query in zip(members, queries, strict=True)
+            votes_of(polls, (pairs[index].source, path), query, target)
+            for index, query in zip(members, queries, strict=True)
         ]
         found = look_up(matcher, target, queries, votes, judged)
         for index, each in zip(members, found, strict=True):

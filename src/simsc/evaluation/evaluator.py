@@ -21,6 +21,7 @@ from simsc.data.records import ImageRef, Pair
 from simsc.errors import ConfigError
 from simsc.evaluation.encoder import ImageEncoder
 from simsc.evaluation.predictions import Prediction
+from simsc.matching.coherence import Polls, Votes
 from simsc.matching.features import Features, sample_map
 from simsc.matching.localize import localize, peak_probability
 from simsc.matching.mirror import Mirror, check_mirror, suits_better
@@ -91,7 +92,7 @@ class Evaluator:
         for start in range(0, len(members), PAIRS_AT_ONCE):
             chosen = members[start : start + PAIRS_AT_ONCE]
             seen = {index: self._seen(pairs[index], features) for index in chosen}
-            asked = self._read(seen, features)
+            asked = self._with_votes(self._read(seen, features), seen, pairs, features)
             mirrors = (
                 self._read({index: _in_mirror(*each) for index, each in seen.items()}, features) if self.flip else {}
             )
@@ -126,6 +127,22 @@ class Evaluator:
             read = self.encoder.model.read(features[key], [self._network_points(*points[index]) for index in indices])
             asked.update(zip(indices, read, strict=True))
         return asked
+
+    def _with_votes(
+        self, asked: dict[int, Asked], seen: Seen, pairs: Sequence[Pair], features: dict[str, Features]
+    ) -> dict[int, Asked]:
+        """The queries with their sources' votes, if the model heeds them; a pair and its reverse are compared once."""
+        if not self.encoder.model.head.coherent:
+            return asked
+        polls = Polls((seen[index][0].key, pairs[index].target.key) for index in asked)
+
+        def votes(index: int) -> Votes:
+            way = seen[index][0].key, pairs[index].target.key
+            source, target = (features[key] for key in way)
+            heat = float(source.temperature * target.temperature)
+            return polls.votes(way, source.coarse[0], target.coarse[0], heat)
+
+        return {index: replace(each, votes=votes(index)) for index, each in asked.items()}
 
     def _locate(
         self, scores: Tensor, asked: Sequence[Asked], target: Features, ref: ImageRef

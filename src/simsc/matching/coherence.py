@@ -9,7 +9,7 @@ here is one of a map's larger side, so that grids of any size compare.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -119,6 +119,30 @@ def cast_votes(ballot: Ballot) -> Votes:
     maps = ballot.scores.unflatten(1, ballot.sizes[1])[None]
     found = shares_of(around_best(maps, ballot.there[None])[0], ballot.sizes[1])
     return Votes(here, found, closing * peak_probability(maps)[0])
+
+
+class Polls:
+    """The votes of pairs of images by name, cast once; where both directions are asked for, from one comparison.
+
+    Which image is the first of a comparison depends on names alone: the order of pairs then changes no digit.
+
+    Args:
+        ways: names of sources and targets whose votes will be asked for.
+    """
+
+    def __init__(self, ways: Iterable[tuple[str, str]]) -> None:
+        self._ways = set(ways)
+        self._cast: dict[tuple[str, str], Votes] = {}
+
+    def votes(self, way: tuple[str, str], source: Tensor, target: Tensor, temperature: float) -> Votes:
+        """How a source votes over a target, both given by name and by coarse units ``(C, h, w)``."""
+        if way not in self._cast:
+            straight = way[0] <= way[1]
+            ballot = compare(source, target, temperature) if straight else compare(target, source, temperature).turned()
+            self._cast[way] = cast_votes(ballot)
+            if (back := way[::-1]) in self._ways:
+                self._cast.setdefault(back, cast_votes(ballot.turned()))
+        return self._cast[way]
 
 
 def expect(votes: Votes, points: Tensor) -> Expected:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from simsc.coordinates import Size
 from simsc.errors import ConfigError
+from simsc.matching.coherence import Votes
 from simsc.matching.features import Features, at_least_float, sample_map
 from simsc.matching.scores import ScoreMaps, unit_features
 from simsc.models.backbone import Backbone
@@ -28,11 +29,13 @@ class Asked:
         source: features of the image, a batch of 1.
         cells: ``(n, 2)`` xy in cells of its map.
         features: ``(n, C)`` of the points, where a head compares features.
+        votes: of the source over the target that is asked, where a head is coherent and they have been cast before.
     """
 
     source: Features
     cells: Tensor
     features: Tensor | None = None
+    votes: Votes | None = None
 
 
 class Head(nn.Module, ABC):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from simsc.matching.coherence import Ballot, Coherent, cast_votes, compare_all, expect, penalty, shares_of
+from simsc.matching.coherence import Ballot, Coherent, Expected, cast_votes, compare_all, expect, penalty, shares_of
 from simsc.matching.features import Features
 from simsc.matching.scores import QueryMode, ScoreMaps, feature_scores, query_features, query_scorer, shared_scores
 from simsc.models.backbone import Backbone
@@ -66,10 +66,8 @@ class Plain(Head):
         return scores + self._lowered(asked, target) if self.coherent else scores
 
     def _lowered(self, asked: Sequence[Asked], target: Features) -> Tensor:
-        """What coherence adds ``(Q, h, w)``; the votes of a source are cast once for all that is asked of it."""
-        votes = {
-            id(source): cast_votes(*compare_all(source, target))
-            for source in {id(each.source): each.source for each in asked}.values()
-        }
-        parts = (expect(votes[id(each.source)], shares_of(each.cells, each.source.map_size)) for each in asked)
-        return torch.cat([penalty(part, target.map_size) for part in parts])
+        """What coherence adds ``(Q, h, w)``."""
+        votes = [each.votes or cast_votes(*compare_all(each.source, target)) for each in asked]
+        shares = [shares_of(each.cells, each.source.map_size) for each in asked]
+        expected = [expect(*each) for each in zip(votes, shares, strict=True)]
+        return penalty(Expected(*map(torch.cat, zip(*expected, strict=True))), target.map_size)
