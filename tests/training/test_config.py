@@ -25,7 +25,7 @@ def test_the_default_preset_is_the_papers_but_for_what_keeps_it_calm() -> None:
     changed = {key for key, value in ours.to_dict().items() if value != paper.to_dict()[key]}
     calm = {"freeze_batchnorm", "clip", "average"}
     data = {"train_split", "anchor_split", "group", "batch_size", "epochs", "zoom", "colour", "variants"}
-    assert changed == calm | data | {"backbone"}
+    assert changed == calm | data
     assert ours.clip > 0
 
 
@@ -127,3 +127,11 @@ def test_the_packaged_transformers_recipe_is_what_its_card_says() -> None:
     assert config.data == "pfpascal@1.5,spair@2,voc@0.4"
     assert config.hold_out == "pfpascal,spair!"
     assert config.rates == (1e-4, 1e-3, 5e-4)
+
+
+def test_both_packaged_models_leave_out_the_same_photographs_and_show_groups() -> None:
+    quick, default = load_preset("simsc-resnet50"), load_preset("simsc-vits")
+    assert quick.data == "pfpascal@2,spair@4,voc@0.4"
+    assert quick.anchor_split == "pfpascal/train"
+    same = ("hold_out", "pairing", "group", "batch_size", "flip", "zoom", "turn", "schedule", "localizer", "coherent")
+    assert all(getattr(quick, key) == getattr(default, key) for key in same)
