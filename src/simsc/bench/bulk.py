@@ -21,12 +21,12 @@ from PIL import Image
 
 from simsc.bench.ratios import Ratio, alternate
 from simsc.bulk import Resources, Settings, bulk
-from simsc.bulk.engines import one_thread
 from simsc.bulk.index import Index, build_index
 from simsc.bulk.places import Place
 from simsc.bulk.store import Encodings, Store
 from simsc.images import read_image
 from simsc.matcher import Matcher, load
+from simsc.processes import one_thread
 
 POINTS = 10
 _MEASURE = """

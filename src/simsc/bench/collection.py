@@ -24,12 +24,12 @@ import torch
 
 from simsc.bench.bulk import soft_pictures
 from simsc.bench.ratios import Ratio
-from simsc.bulk.engines import one_thread
 from simsc.bulk.index import Index, build_index
 from simsc.bulk.lookup import make_ready
 from simsc.bulk.places import Place
 from simsc.bulk.store import Encodings, Store
 from simsc.matcher import EncodedImage, Matcher, load
+from simsc.processes import one_thread
 
 NOISE = 0.2
 """Of an entry's features, in their standard deviations: no two entries have a cell in common."""

@@ -1,35 +1,28 @@
 """Who does the work: processes of this machine that share the model's memory, or a Ray cluster.
 
 An engine takes shards in any order and reports each when its file is written. Neither has a queue, a scheduler or
-retries of its own: a pool of processes does it here, Ray Data there.
+retries of its own: :mod:`simsc.processes` does it here, Ray Data there.
 """
 
 from __future__ import annotations
 
 import logging
-import multiprocessing
 import os
-import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, replace
-from itertools import islice
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any
 
 import torch
 
 from simsc.bulk.job import OWN_STORE, Job, Resources
 from simsc.bulk.places import Place, need
 from simsc.bulk.worker import Done
-from simsc.errors import SimscError
 from simsc.matcher import Matcher
+from simsc.processes import spread, usual_workers
 from simsc.registry import Registry
 
-Item = TypeVar("Item")
-Report = TypeVar("Report")
-MakeWorker = Callable[[Matcher, int], Callable[[Item], Report]]
 RunShards = Callable[[Job, Matcher, Sequence[int]], Iterator[Done]]
 Engine = Callable[[Resources], AbstractContextManager[RunShards]]
 ENGINES: Registry[Engine] = Registry("engine")
@@ -49,90 +42,12 @@ def local(resources: Resources) -> Iterator[RunShards]:
 
     def run(job: Job, matcher: Matcher, shards: Sequence[int]) -> Iterator[Done]:
         tidy = _Tidy(job, resources)
-        for done in run_here(job.worker, matcher, shards, usual_workers(matcher, resources.workers, len(shards))):
+        workers = usual_workers(matcher.device, resources.workers, len(shards))
+        for done in spread(partial(job.worker, matcher), shards, workers, matcher.model):
             tidy(done)
             yield done
 
     yield run
-
-
-def run_here(make: MakeWorker[Item, Report], matcher: Matcher, items: Iterable[Item], workers: int) -> Iterator[Report]:
-    """Apply a worker to items, in this process or in several; reports come as they are ready.
-
-    ``make(matcher, workers)`` makes what does the work, one of so many; it, items and reports travel between processes.
-    """
-    if workers > 1:
-        yield from _in_processes(make, matcher, items, workers)
-        return
-    work = make(matcher, 1)
-    for item in items:
-        with one_thread():
-            report = work(item)
-        yield report
-
-
-def usual_workers(matcher: Matcher, wanted: int | None, items: int) -> int:
-    """Processes for so many items: one a core, or one for an accelerator, unless told otherwise."""
-    usual = (os.cpu_count() or 1) if matcher.device.type == "cpu" else 1
-    return max(min(wanted or usual, items), 1)
-
-
-def _in_processes(
-    make: MakeWorker[Item, Report], matcher: Matcher, items: Iterable[Item], workers: int
-) -> Iterator[Report]:
-    if matcher.device.type == "cpu":
-        matcher.model.share_memory()  # one copy of the weights for all
-    context = torch.multiprocessing.get_context("spawn")
-    waiting = iter(items)
-    try:
-        with ProcessPoolExecutor(workers, context, _begin, (make, matcher, workers)) as pool:
-            running: set[Future[Any]] = set()
-            while True:
-                running |= {pool.submit(_run, item) for item in islice(waiting, 2 * workers - len(running))}
-                if not running:
-                    return
-                finished, running = wait(running, return_when=FIRST_COMPLETED)
-                for future in finished:
-                    yield future.result()
-    except BrokenProcessPool:
-        raise SimscError(
-            "a worker process was stopped from outside, perhaps for want of memory; what was finished is kept: run the "
-            "same command again to go on, with fewer workers if memory was short"
-        ) from None
-
-
-_work: Callable[[Any], Any] | None = None
-
-
-def _begin(make: MakeWorker[Any, Any], matcher: Matcher, workers: int) -> None:
-    global _work
-    torch.set_num_threads(1)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    _work = make(matcher, workers)
-
-
-def _run(item: Any) -> Any:
-    assert _work is not None
-    return _work(item)
-
-
-def _end_with_parent() -> None:
-    """A pool's processes would wait for ever for a parent that was killed."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Compute with one thread."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 class _Tidy:

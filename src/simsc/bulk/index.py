@@ -19,7 +19,6 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from simsc.bulk.engines import run_here, usual_workers
 from simsc.bulk.lookup import Query, Ready, calibrated, judge_all, look_up, make_ready, plain, votes_of
 from simsc.bulk.places import Place, need, read_bytes
 from simsc.bulk.rules import find_images
@@ -29,6 +28,7 @@ from simsc.files import Lock
 from simsc.matcher import EncodedImage, Matcher, load
 from simsc.matcher.queries import check_query
 from simsc.matching.coherence import Polls
+from simsc.processes import spread, usual_workers
 from simsc.reading import parse_json
 
 SIDE = 12
@@ -107,8 +107,9 @@ def _build(
     failed: dict[str, str] = {}
     done = 0
     chunks = [images[start : start + CHUNK] for start in range(0, len(images), CHUNK)]
-    make = partial(Preparer, str(folder), where)
-    for count, problems in run_here(make, matcher, chunks, usual_workers(matcher, workers, len(chunks))):
+    make = partial(Preparer, str(folder), where, matcher)
+    processes = usual_workers(matcher.device, workers, len(chunks))
+    for count, problems in spread(make, chunks, processes, matcher.model):
         failed.update(problems)
         done += count
         if progress:
