@@ -124,6 +124,24 @@ def test_an_interrupted_transfer_goes_on_where_it_stopped(matcher, scene):
     assert not journal.exists()
 
 
+def test_several_processes_and_a_store_find_the_same_labels(matcher, scene, monkeypatch):
+    def labels(**options):
+        outcome = run(matcher, scene, **options)
+        assert list(outcome.failed) == [str(scene / "photos" / "bad.jpg")]
+        (scene / "out.journal.jsonl").unlink()
+        things = [moved.instance for image in outcome.images for moved in image.found]
+        return np.array([[*thing.keypoints.values(), thing.box[:2], thing.box[2:]] for thing in things])
+
+    alone = labels()
+    np.testing.assert_allclose(labels(workers=2, batch_size=1), alone, atol=0.05)
+    np.testing.assert_allclose(labels(store=scene / "store"), alone, atol=0.05)
+    seen = []
+    encode = matcher.encode_many
+    monkeypatch.setattr(matcher, "encode_many", lambda images, **_: seen.extend(images) or encode(images, **_))
+    np.testing.assert_allclose(labels(store=scene / "store"), alone, atol=0.05)
+    assert len(seen) == 1  # the source: everything else was in the store
+
+
 def test_a_journal_survives_a_process_that_is_stopped_while_it_is_rewritten(tmp_path, monkeypatch):
     path = tmp_path / "journal.jsonl"
     with Journal(path, {"a": 1}) as journal:

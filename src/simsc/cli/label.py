@@ -40,6 +40,12 @@ def transfer(
     ] = None,
     mirror: Mirror = "no",
     batch_size: Annotated[int, typer.Option(min=1, help="Images per forward pass.")] = 8,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes; default: as many as pay, at most one a core.")
+    ] = None,
+    store: Annotated[
+        Path | None, typer.Option(help="Folder of encodings, used and added to: the next transfer need not encode.")
+    ] = None,
     model: Model = None,
     size: Size = None,
     keep_aspect: KeepAspect = False,
@@ -73,6 +79,8 @@ def transfer(
             max_cycle=max_cycle,
             mirror=choice,
             batch_size=batch_size,
+            workers=workers,
+            store=store,
             settings=settings,
             progress=lambda done, total: progress.update(task, completed=done, total=total),
         )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TextIO
@@ -16,8 +17,9 @@ import numpy as np
 from simsc.errors import ConfigError, DataError, SimscError
 from simsc.files import Lock, outputs, sha256, write_text
 from simsc.images import read_image
-from simsc.matcher import Matcher
+from simsc.matcher import EncodedImage, Matcher
 from simsc.matching.mirror import Mirror
+from simsc.processes import spread, usual_workers
 from simsc.reading import numbers, parse_json, read_text, typed_field
 from simsc.transfer.instances import Labelled, Moved, merge_categories
 from simsc.transfer.move import Labels, Mover, completed
@@ -25,6 +27,8 @@ from simsc.transfer.reading import Source, find_sources, images_in, read_source
 from simsc.transfer.writing import FORMATS
 
 Progress = Callable[[int, int], None]
+PAYS = 32
+"""Images that a process of its own must have to do: it takes seconds to start."""
 
 
 class Journal:
@@ -159,6 +163,8 @@ def transfer(
     max_cycle: float | None = None,
     mirror: Mirror = "no",
     batch_size: int = 8,
+    workers: int | None = None,
+    store: str | Path | None = None,
     settings: dict[str, Any] | None = None,
     progress: Progress | None = None,
 ) -> Outcome:
@@ -177,7 +183,10 @@ def transfer(
         min_confidence, max_cycle: key-points beyond these limits are reported as unmatched.
         mirror: as in :meth:`simsc.Matcher.match`; the labels say where a mirror image was used, for their left parts
             then lie at right ones.
-        batch_size: images per forward pass.
+        batch_size: images that are reported together; on an accelerator, of one forward pass.
+        workers: processes; None for as many as pay, at most one a core.
+        store: folder of encodings that are used and added to, as of ``simsc bulk`` and ``simsc index`` (needs
+            the extra ``bulk``); None to encode every image.
         settings: what else decides the results, such as the model's name; a journal of others is not continued.
         progress: told how many images of how many are done.
     """
@@ -188,19 +197,19 @@ def transfer(
     limits = {"min_confidence": min_confidence, "max_cycle": max_cycle}
     encoded = matcher.encode_many([each.image for each in sources], mirror=mirror != "no")
     labels = [Labels(image, each.instances) for image, each in zip(encoded, sources, strict=True)]
-    mover = Mover(matcher, labels, **limits, mirror=mirror)
+    known = {each.image.resolve(): each for each in sources}
+    moving = _Moving(matcher, labels, known, limits, mirror, batch_size, None if store is None else str(store))
     images = find_images(targets)
     facts = {"sources": _digests(sources), **limits, "mirror": mirror, **(settings or {})}
     journal_path = Path(f"{out}.journal.jsonl")
     with outputs(journal_path, None if form == "labelme" else out):
         with Journal(journal_path, facts) as journal:
             resumed = len(journal.done.keys() & set(map(str, images)))
-            known = {each.image.resolve(): each for each in sources}
             for path in images:
                 own = known.get(path.resolve())
                 if str(path) not in journal.done and own is not None and not any(t.doubtful for t in own.instances):
                     journal.add(Labelled(str(path), own.size, [Moved.certain(thing) for thing in own.instances]))
-            failed = _run(mover, images, journal, batch_size, progress, known)
+            failed = _run(moving, images, journal, workers, progress)
         results = [journal.done[str(path)] for path in images if str(path) in journal.done]
         written = write(merge_categories(each.categories for each in sources), results, Path(out))
         if not failed:
@@ -224,36 +233,88 @@ def find_images(targets: Iterable[str | Path]) -> list[Path]:
 
 
 def _run(
-    mover: Mover,
-    images: Sequence[Path],
-    journal: Journal,
-    batch_size: int,
-    progress: Progress | None,
-    known: Mapping[Path, Source],
+    moving: _Moving, images: Sequence[Path], journal: Journal, workers: int | None, progress: Progress | None
 ) -> dict[str, str]:
     """Move the labels to all images that the journal lacks; returns the reasons of failures."""
     failed: dict[str, str] = {}
     open_images = [path for path in images if str(path) not in journal.done]
-    finished = len(images) - len(open_images)
-    for start in range(0, len(open_images), batch_size):
-        batch = open_images[start : start + batch_size]
-        for item in _label(mover, batch, failed, known):
+    finished, size = len(images) - len(open_images), moving.batch_size
+    batches = [open_images[start : start + size] for start in range(0, len(open_images), size)]
+    matcher = moving.matcher
+    workers = usual_workers(matcher.device, workers, len(batches) if workers else len(open_images) // PAYS)
+    # A single worker is this process, with all its threads.
+    reports = spread(partial(_Labeller, moving), batches, workers, matcher.model) if workers > 1 else None
+    for labelled, problems in reports or map(_Labeller(moving, 1), batches):
+        for item in labelled:
             journal.add(item)
-        finished += len(batch)
+        failed.update(problems)
+        finished += len(labelled) + len(problems)
         if progress:
             progress(finished, len(images))
     return failed
 
 
-def _label(
-    mover: Mover, batch: Sequence[Path], failed: dict[str, str], known: Mapping[Path, Source]
-) -> Iterator[Labelled]:
-    loaded: dict[Path, np.ndarray] = {}
-    for path in batch:
-        try:
-            loaded[path] = read_image(path)
-        except (SimscError, OSError, MemoryError) as error:
-            failed[str(path)] = str(error)
-    for path, encoded in zip(loaded, mover.matcher.encode_many(list(loaded.values())), strict=True):
-        own, found = known.get(path.resolve()), mover.move(encoded)
-        yield Labelled(str(path), encoded.size, found if own is None else completed(own.instances, found))
+@dataclass(frozen=True)
+class _Moving:
+    """What moves labels, wherever that is done; see :func:`transfer`."""
+
+    matcher: Matcher
+    labels: Sequence[Labels]
+    known: Mapping[Path, Source]
+    limits: dict[str, float | None]
+    mirror: Mirror
+    batch_size: int
+    store: str | None
+
+
+class _Labeller:
+    """Finds labels in images."""
+
+    def __init__(self, moving: _Moving, workers: int) -> None:  # noqa: ARG002
+        self.known, self.encoded = moving.known, _encoder(moving)
+        self.mover = Mover(moving.matcher, moving.labels, **moving.limits, mirror=moving.mirror)
+
+    def __call__(self, paths: Sequence[Path]) -> tuple[list[Labelled], dict[str, str]]:
+        """The labels of images, and the reasons of those that cannot be used."""
+        encoded, failed = self.encoded(paths)
+        return [self._labelled(path, image) for path, image in encoded.items()], failed
+
+    def _labelled(self, path: Path, encoded: EncodedImage) -> Labelled:
+        own, found = self.known.get(path.resolve()), self.mover.move(encoded)
+        return Labelled(str(path), encoded.size, found if own is None else completed(own.instances, found))
+
+
+def _encoder(moving: _Moving) -> Callable[[Sequence[Path]], tuple[dict[Path, EncodedImage], dict[str, str]]]:
+    """Gives the encodings of images, and the reasons of those that cannot be read: from the store, or fresh ones."""
+    matcher = moving.matcher
+
+    def fresh(paths: Sequence[Path]) -> tuple[dict[Path, EncodedImage], dict[str, str]]:
+        loaded, failed = dict[Path, np.ndarray](), dict[str, str]()
+        for path in paths:
+            try:
+                loaded[path] = read_image(path)
+            except (SimscError, OSError, MemoryError) as error:
+                failed[str(path)] = str(error)
+        return dict(zip(loaded, matcher.encode_many(list(loaded.values())), strict=True)), failed
+
+    if moving.store is None:
+        return fresh
+    from simsc.bulk.places import Place
+    from simsc.bulk.store import Encodings, Store, encoded_bytes
+
+    alone = matcher.device.type == "cpu" or matcher.view.keep_aspect
+    images = Encodings(
+        matcher,
+        lambda image: image,
+        encoded_bytes,
+        root=Place.at("."),
+        store=Store(Place.at(moving.store), matcher),
+        max_bytes=0,  # each is looked at once
+        batch=1 if alone else moving.batch_size,
+    )
+
+    def stored(paths: Sequence[Path]) -> tuple[dict[Path, EncodedImage], dict[str, str]]:
+        failed = images.prepare([str(path) for path in paths])
+        return {path: images.get(str(path)) for path in paths if str(path) not in failed}, failed
+
+    return stored
