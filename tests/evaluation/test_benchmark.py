@@ -81,3 +81,19 @@ def test_the_flipped_ensemble_is_that_of_the_matcher(color_model: SimSC, tiny_ro
         np.testing.assert_allclose(found.confidence, expected.confidence, atol=1e-4)
     with pytest.raises(ConfigError, match="no flipped ensemble"):
         evaluate_model(trained, "pairs", tiny_root, "test", "dift@64", flip=True)
+
+
+def test_several_processes_predict_the_same(color_model: SimSC, sizes: list[tuple[int, int]]) -> None:
+    trained = Trained.of(color_model).described(image_size=64)
+    alone, expected = evaluate_model(trained, "scenes", split="test")
+    assert len({item.category for item in expected}) > 2
+    seen, steps = len(sizes), list[tuple[int, int]]()
+    shared, found = evaluate_model(
+        trained, "scenes", split="test", workers=2, progress=lambda done, total: steps.append((done, total))
+    )
+    assert len(sizes) == seen  # nothing was encoded here
+    assert steps[-1] == (len(expected), len(expected))
+    assert [item.pair for item in found] == [item.pair for item in expected]
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one.predicted, other.predicted, atol=1e-2)
+    assert shared["per_image"] == alone["per_image"]

@@ -42,6 +42,7 @@ def evaluate(
     predictions: Path | None = typer.Option(None, help="Write one line of JSON per pair, points in original pixels."),
     out: Path | None = typer.Option(None, help="Write the result as JSON."),
     limit: int | None = typer.Option(None, min=1, help="Only the first so many pairs."),
+    workers: int | None = typer.Option(None, min=1, help="Processes; default: as many as pay, at most one a core."),
     device: str = typer.Option("auto", help="auto, cpu, cuda, mps."),
     precision: str = typer.Option("float32", help="float32, bf16, or auto: bf16 where the device is quick with it."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON instead of a table."),
@@ -63,7 +64,8 @@ def evaluate(
         with _progress(distributed.is_main()) as progress:
             result, found = evaluate_model(
                 trained, data, root, split, protocol, localizer=localizer, beta_eval=beta_eval,
-                temperature=temperature, size=size, flip=flip, mirror=choice, limit=limit, progress=progress,
+                temperature=temperature, size=size, flip=flip, mirror=choice, limit=limit, workers=workers,
+                progress=progress,
             )  # fmt: skip
         if not distributed.is_main():
             return

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from simsc import distributed
+from simsc.data.records import Pair
 from simsc.data.sources import DatasetInfo, dataset_info, load_pairs
 from simsc.errors import DataError
 from simsc.evaluation.encoder import ImageEncoder
@@ -17,9 +20,12 @@ from simsc.evaluation.protocol import Protocol, find_protocol
 from simsc.evaluation.scoring import score
 from simsc.matching.mirror import Mirror
 from simsc.models.trained import Trained
+from simsc.processes import spread, usual_workers
 
 CLEAN, UNSEEN = "clean", "unseen"
 """Subsets reported beside the official test split where that split leaks."""
+PAYS = 2000
+"""Pairs that a process of its own must have to do: it takes seconds to start."""
 
 
 def evaluate_model(
@@ -36,6 +42,7 @@ def evaluate_model(
     flip: bool = False,
     mirror: Mirror = "no",
     limit: int | None = None,
+    workers: int | None = None,
     progress: Progress | None = None,
     encoder: ImageEncoder | None = None,
 ) -> tuple[dict[str, Any], list[Prediction]]:
@@ -55,6 +62,7 @@ def evaluate_model(
         flip: flipped ensemble: match the mirrored pair too and average the score maps.
         mirror: match the mirror image of the source: ``no``, ``yes``, or ``auto`` where it suits the target better.
         limit: only the first so many pairs.
+        workers: processes of this machine; None for as many as pay, at most one a core.
         progress: told how many pairs of how many are done.
         encoder: the model's own, under the same protocol, where several evaluations share what it keeps.
     """
@@ -64,7 +72,7 @@ def evaluate_model(
     if beta_eval is None:
         beta_eval = model.beta_eval if temperature is None else 1.0
     evaluator = Evaluator(encoder, localizer or model.localizer, beta_eval, temperature, flip, mirror=mirror)
-    found = distributed.gather_lists(evaluator.predict(distributed.my_share(pairs), progress))
+    found = distributed.gather_lists(_predicted(evaluator, distributed.my_share(pairs), workers, progress))
     predictions = [replace(item, protocol=rules.name, threshold=info.threshold) for item in found]
     result: dict[str, Any] = {"data": data, "split": split, "localizer": evaluator.localizer}
     if encoder.side != rules.side:
@@ -80,6 +88,38 @@ def evaluate_model(
     if split == "test":
         result.update(_subsets(predictions, rules, info, root))
     return result, predictions
+
+
+def _predicted(
+    evaluator: Evaluator, pairs: Sequence[Pair], workers: int | None, progress: Progress | None
+) -> list[Prediction]:
+    """Predictions for pairs in their order, category by category in several processes where there are many."""
+    kinds: dict[str, list[int]] = defaultdict(list)
+    for index, pair in enumerate(pairs):
+        kinds[pair.category].append(index)
+    parts = sorted(kinds.values(), key=len, reverse=True)  # the last to end are then short
+    on_disk = all(ref.render is None for pair in pairs for ref in (pair.source, pair.target))
+    paying = len(parts) if workers else min(len(pairs) // PAYS, len(parts)) * on_disk
+    count = usual_workers(evaluator.encoder.device, workers, paying)
+    if count == 1 or distributed.world_size() > 1 or not evaluator.encoder.travels:
+        return evaluator.predict(pairs, progress)
+    found: dict[int, Prediction] = {}
+    tasks = ((part, [pairs[index] for index in part]) for part in parts)
+    for part, predictions in spread(partial(_Predictor, evaluator), tasks, count, evaluator.encoder.model):
+        found.update(zip(part, predictions, strict=True))
+        if progress:
+            progress(len(found), len(pairs))
+    return [found[index] for index in range(len(pairs))]
+
+
+class _Predictor:
+    """Predicts pairs that are known by number."""
+
+    def __init__(self, evaluator: Evaluator, workers: int) -> None:  # noqa: ARG002
+        self.evaluator = evaluator
+
+    def __call__(self, task: tuple[list[int], list[Pair]]) -> tuple[list[int], list[Prediction]]:
+        return task[0], self.evaluator.predict(task[1])
 
 
 def _subsets(

@@ -70,6 +70,11 @@ class ImageEncoder:
             pass
         return tuple(part.to(self.device, non_blocking=True) for part in self.cache.get(refs))
 
+    @property
+    def travels(self) -> bool:
+        """Whether other processes can do the same: what lies in this one's memory they would not have."""
+        return type(self) is ImageEncoder and (self.cache is None or self.cache.folder is not None)
+
     def fill_cache(self, refs: Sequence[ImageRef]) -> Iterator[int]:
         """Compute the trunk states that the cache lacks; yields how many images are done, for progress."""
         assert self.cache is not None
