@@ -109,7 +109,7 @@ def test_nobody_agrees_with_nobody() -> None:
 def test_votes_stand_at_the_centres_of_cells_of_any_size() -> None:
     maps = torch.randn(1, 8, 37, 50, generator=torch.Generator().manual_seed(0))
     (units,) = coarse_units(maps)
-    assert units.shape == (8, 13, 17)
+    assert units.shape == (8, 10, 13)
     votes = cast_votes(compare(units, units, 0.005))
     torch.testing.assert_close(votes.source, votes.target, atol=1e-3, rtol=0)
     corner = shares_of(torch.tensor([-0.5, -0.5]), (37, 50))

@@ -51,7 +51,7 @@ def test_detach_cuts_everything():
 @pytest.mark.parametrize("size", [(44, 44), (37, 50), (24, 9), (1, 30)])
 def test_coarse_units_are_those_of_pooled_maps_however_these_lie_in_memory(size: tuple[int, int]) -> None:
     maps = torch.randn(2, 5, *size, generator=torch.Generator().manual_seed(0))
-    factor = 1 if max(size) <= COARSE else 2 if max(size) <= 2 * COARSE else 3
+    factor = next(factor for factor in range(1, 9) if max(size) <= factor * COARSE)
     coarse = tuple(math.ceil(side / factor) for side in size)
     expected = F.normalize(F.adaptive_avg_pool2d(maps, coarse), dim=1)
     for layout in (torch.contiguous_format, torch.channels_last):

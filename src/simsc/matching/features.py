@@ -13,7 +13,7 @@ from torch import Tensor
 from simsc.coordinates import Size, aligns_corners, to_normalized
 from simsc.errors import ConfigError
 
-COARSE = 24
+COARSE = 16
 """At most so many cells along the larger side of a coarse grid."""
 
 
@@ -120,7 +120,7 @@ def coarse_units(maps: Tensor) -> Tensor:
         ``(B, C, h', w')``, a cell's channels side by side in memory.
 
     >>> coarse_units(torch.ones(1, 4, 37, 50)).shape
-    torch.Size([1, 4, 13, 17])
+    torch.Size([1, 4, 10, 13])
     """
     rows = at_least_float(maps).permute(0, 2, 3, 1)
     factor = -(-max(rows.shape[1:3]) // COARSE)
