@@ -131,7 +131,7 @@ def test_the_packaged_transformers_recipe_is_what_its_card_says() -> None:
 
 def test_both_packaged_models_leave_out_the_same_photographs_and_show_groups() -> None:
     quick, default = load_preset("simsc-resnet50"), load_preset("simsc-vits")
-    assert quick.data == "pfpascal@2,spair@4,voc@0.4"
+    assert quick.data == "pfpascal,spair@3,voc@0.4"
     assert quick.anchor_split == "pfpascal/train"
     same = ("hold_out", "pairing", "group", "batch_size", "flip", "zoom", "turn", "schedule", "localizer", "coherent")
     assert all(getattr(quick, key) == getattr(default, key) for key in same)
