@@ -14,12 +14,14 @@ from simsc.matcher import Matcher
 from simsc.matching import coherence
 from simsc.matching.coherence import (
     Expected,
+    Polls,
     Votes,
     cast_votes,
     cell_shares,
     compare,
     compare_all,
     expect,
+    expect_all,
     penalty,
     shares_of,
 )
@@ -152,8 +154,8 @@ def two_faced(coherent: bool) -> torch.Tensor:
         query = units[0][:, :, points[0, 0, 1].long(), points[0, 0, 0].long()]
         return torch.einsum("bc,bchw->bhw", query, units[1])[:, None] / 0.04
 
-    ballots = compare_all(image, other)
-    maps_of = coherence.Coherent(scores, ballots, (image.map_size, other.map_size)) if coherent else scores
+    ballot = compare_all(image, other)
+    maps_of = coherence.Coherent(scores, ballot, (image.map_size, other.map_size)) if coherent else scores
     return maps_of(torch.tensor([[[10.0, 10.0]]]))[0, 0]
 
 
@@ -195,3 +197,29 @@ def test_a_match_has_all_signals_that_are_named(color_model: SimSC, mosaic, cohe
     result = Matcher(color_model, coherent=coherent, device="cpu").match(mosaic(), mosaic(), [[40.0, 72.0]])
     assert result.signals.shape == (1, len(SIGNALS) + coherent * len(FURTHER_SIGNALS))
     assert np.isfinite(result.signals).all()
+
+
+def test_points_of_many_pairs_are_expected_as_one_by_one_whatever_their_number() -> None:
+    random = torch.Generator().manual_seed(0)
+    grids = [(6, 9), (7, 5), (6, 9), (6, 9)]
+    units = [random_units(*grid, seed) for seed, grid in enumerate(grids)]
+    votes = [cast_votes(compare(one, units[0], 0.1)) for one in units]
+    points = [torch.rand(count, 2, generator=random) for count in (3, 20, 0, 16)]
+    together = expect_all(votes, points)
+    for parts in zip(together, *(expect(*each) for each in zip(votes, points, strict=True)), strict=True):
+        torch.testing.assert_close(parts[0], torch.cat(parts[1:]))
+    alone = expect_all(votes[1:2], points[1:2])
+    assert all(torch.equal(part, whole[3:23]) for part, whole in zip(alone, together, strict=True))
+
+
+def test_polls_of_many_pairs_are_those_of_each() -> None:
+    units = {name: random_units(6, 9 - place % 2, place) for place, name in enumerate("abcd")}
+    ways = [("a", "b"), ("b", "a"), ("c", "a"), ("d", "b"), ("a", "d")]
+    heats = dict(zip(ways, (0.1, 0.1, 0.05, 0.2, 0.1), strict=True))
+    asked = [(way, units[way[0]], units[way[1]], heat) for way, heat in heats.items()]
+    polls = Polls(ways)
+    for way, votes in zip(ways, polls.votes(asked), strict=True):
+        expected = cast_votes(compare(units[way[0]], units[way[1]], heats[way]))
+        for part, wanted in zip(votes, expected, strict=True):
+            torch.testing.assert_close(part, wanted, atol=1e-5, rtol=1e-4)
+    assert all(one is other for one, other in zip(polls.votes(asked), polls.votes(asked[:2]), strict=False))

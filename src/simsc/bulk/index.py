@@ -224,10 +224,10 @@ class Index:
         target, judged = self._ready.get(path), calibrated(self.matcher)
         way = "", path
         polls = Polls([way, way[::-1]] if judged else [way])
-        (found,) = look_up(self.matcher, target, [asked], [votes_of(polls, way, asked, target)], judged)
+        (found,) = look_up(self.matcher, target, [asked], votes_of(polls, [(way, asked)], target), judged)
         if judged:
             returned = target.ask(found.points)
-            (back,) = look_up(self.matcher, source, [returned], [votes_of(polls, way[::-1], returned, source)])
+            (back,) = look_up(self.matcher, source, [returned], votes_of(polls, [(way[::-1], returned)], source))
             found.cycle_error = np.linalg.norm(back.points - query, axis=1)
             judge_all(self.matcher, [found], [max(source.frame.original)])
         x, y = found.points[0]

@@ -13,7 +13,7 @@ from simsc.coordinates import Size, resize_points
 from simsc.frames import Frame
 from simsc.matcher import EncodedImage, Matcher
 from simsc.matcher.matcher import judge
-from simsc.matching.coherence import Expected, Polls, Votes, expect, penalty, shares_of
+from simsc.matching.coherence import Expected, Polls, Votes, Way, expect_all, penalty, shares_of
 from simsc.matching.features import neighbours
 from simsc.matching.localize import localize, peak_probability
 from simsc.matching.scores import unit_features
@@ -165,11 +165,14 @@ def judge_all(matcher: Matcher, found: Sequence[Found], sides: Sequence[int]) ->
         each.confidence, each.status = confidence, status
 
 
-def votes_of(polls: Polls, way: tuple[str, str], query: Query, target: Ready) -> Votes | None:
-    """How the source of a query votes over a target, by their names; None without coherence."""
-    if query.units is None or target.units is None:
-        return None
-    return polls.votes(way, query.units, target.units, query.temperature * target.temperature)
+def votes_of(polls: Polls, asked: Sequence[tuple[Way, Query]], target: Ready) -> list[Votes | None]:
+    """How the sources of queries vote over a target, each known by the names of both; None without coherence."""
+    known = []
+    for way, query in asked:
+        if query.units is None or target.units is None:
+            return [None] * len(asked)
+        known.append((way, query.units, target.units, query.temperature * target.temperature))
+    return [*polls.votes(known)]
 
 
 def look_up(
@@ -199,8 +202,8 @@ def look_up(
 
 def _expected(asked: Sequence[Query], votes: Sequence[Votes | None]) -> Expected | None:
     """Where the points of all queries should lie in the target; None without coherence."""
-    found = [expect(each, query.shares) for query, each in zip(asked, votes, strict=True) if each is not None]
-    return Expected(*(torch.cat(parts) for parts in zip(*found, strict=True))) if found else None
+    known = [(each, query.shares) for query, each in zip(asked, votes, strict=True) if each is not None]
+    return expect_all(*zip(*known, strict=True)) if known else None
 
 
 def _split(expected: Expected, size: int) -> list[Expected]:

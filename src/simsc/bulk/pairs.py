@@ -134,10 +134,8 @@ def _match_block(
             _refuse(answers, members, error)
             continue
         queries = [asked[index] for index in members]
-        votes = [
-            votes_of(polls, (pairs[index].source, path), query, target)
-            for index, query in zip(members, queries, strict=True)
-        ]
+        ways = [(pairs[index].source, path) for index in members]
+        votes = votes_of(polls, list(zip(ways, queries, strict=True)), target)
         found = look_up(matcher, target, queries, votes, judged)
         for index, each in zip(members, found, strict=True):
             answers[index] = each

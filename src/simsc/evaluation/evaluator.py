@@ -21,7 +21,7 @@ from simsc.data.records import ImageRef, Pair
 from simsc.errors import ConfigError
 from simsc.evaluation.encoder import ImageEncoder
 from simsc.evaluation.predictions import Prediction
-from simsc.matching.coherence import Polls, Votes
+from simsc.matching.coherence import Polls
 from simsc.matching.features import Features, sample_map
 from simsc.matching.localize import localize, peak_probability
 from simsc.matching.mirror import Mirror, check_mirror, suits_better
@@ -134,15 +134,13 @@ class Evaluator:
         """The queries with their sources' votes, if the model heeds them; a pair and its reverse are compared once."""
         if not self.encoder.model.head.coherent:
             return asked
-        polls = Polls((seen[index][0].key, pairs[index].target.key) for index in asked)
-
-        def votes(index: int) -> Votes:
-            way = seen[index][0].key, pairs[index].target.key
-            source, target = (features[key] for key in way)
-            heat = float(source.temperature * target.temperature)
-            return polls.votes(way, source.coarse[0], target.coarse[0], heat)
-
-        return {index: replace(each, votes=votes(index)) for index, each in asked.items()}
+        ways = {index: (seen[index][0].key, pairs[index].target.key) for index in asked}
+        known = []
+        for way in ways.values():
+            source, target = features[way[0]], features[way[1]]
+            known.append((way, source.coarse[0], target.coarse[0], float(source.temperature * target.temperature)))
+        votes = Polls(ways.values()).votes(known)
+        return {index: replace(each, votes=cast) for (index, each), cast in zip(asked.items(), votes, strict=True)}
 
     def _locate(
         self, scores: Tensor, asked: Sequence[Asked], target: Features, ref: ImageRef

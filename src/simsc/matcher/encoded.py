@@ -159,7 +159,8 @@ class PairScorer:
         """Scores ``(1, N, h, w)`` of points ``(1, N, 2)`` and, with coherence, where these should lie."""
         expected = None
         if isinstance(self.scores, Coherent):
-            scores, (expected,) = self.scores.heed(cells)
+            scores, batch = self.scores.heed(cells)
+            expected = Expected(*(part[0] for part in batch))
         else:
             scores = self.scores(cells)
         if self.mirrored is not None:

@@ -9,10 +9,13 @@ here is one of a map's larger side, so that grids of any size compare.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple, TypeVar
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from simsc.coordinates import Size
@@ -34,6 +37,14 @@ SPREAD = 1.5
 """How much further, for each unit of the votes' own distance from the local map."""
 DOUBT = 0.1
 """What the expected place can lower a probability to, where all votes agree; divided by their share, cubed."""
+AT_ONCE = 16
+"""Pairs of images that are compared, or whose points are expected, in one computation."""
+ROWS = 16
+"""Points are filled up to a multiple of so many where those of several pairs are expected at once."""
+
+Item = TypeVar("Item")
+Way = tuple[str, str]
+"""Names of a source and a target."""
 
 _ROUNDS = 4  # of re-weighting: further ones move a local map by less than a tenth of a cell
 _LEAST_SHARE = 0.05
@@ -42,12 +53,12 @@ _PULL = [0.0] * 5 + [STIFFNESS * REACH**2, 0.0, 0.0, 0.0, 0.0, STIFFNESS * REACH
 
 
 class Ballot(NamedTuple):
-    """Two coarse grids of ``m`` and ``n`` cells, compared once for the votes of both.
+    """Two coarse grids of ``m`` and ``n`` cells, compared once for the votes of both; several pairs of grids in front.
 
     Attributes:
-        scores: ``(m, n)`` of the source's cells over those of the target, temperature applied.
-        there: ``(m,)`` the best cell of the target for each of the source.
-        back: ``(n,)`` the best cell of the source for each of the target.
+        scores: ``(..., m, n)`` of the source's cells over those of the target, temperature applied.
+        there: ``(..., m)`` the best cell of the target for each of the source.
+        back: ``(..., n)`` the best cell of the source for each of the target.
         sizes: ``(h, w)`` of the source's grid and of the target's.
     """
 
@@ -58,15 +69,15 @@ class Ballot(NamedTuple):
 
     def turned(self) -> Ballot:
         """The same with target and source in each other's place."""
-        return Ballot(self.scores.t().contiguous(), self.back, self.there, self.sizes[::-1])
+        return Ballot(self.scores.transpose(-1, -2).contiguous(), self.back, self.there, self.sizes[::-1])
 
 
 class Votes(NamedTuple):
     """What each cell of a coarse grid of the source says: ``m`` votes, positions as shares of each map's larger side.
 
     Attributes:
-        source, target: ``(m, 2)`` xy of the cells and of their matches.
-        weight: ``(m,)`` peak probability, less for matches that do not lead back.
+        source, target: ``(..., m, 2)`` xy of the cells and of their matches.
+        weight: ``(..., m)`` peak probability, less for matches that do not lead back.
     """
 
     source: Tensor
@@ -78,11 +89,11 @@ class Expected(NamedTuple):
     """Where points should lie, by the votes around them.
 
     Attributes:
-        place: ``(n, 2)`` xy as shares of the target map's larger side.
-        width: ``(n,)`` how far the votes that count are from the local map, root mean square.
-        share: ``(n,)`` how much of the votes' weight agrees with it, in [0, 1].
-        support: ``(n,)`` mean weight of the votes around a point.
-        common: ``(n,)`` mean weight of all votes, what both images have in common.
+        place: ``(..., n, 2)`` xy as shares of the target map's larger side.
+        width: ``(..., n)`` how far the votes that count are from the local map, root mean square.
+        share: ``(..., n)`` how much of the votes' weight agrees with it, in [0, 1].
+        support: ``(..., n)`` mean weight of the votes around a point.
+        common: ``(..., n)`` mean weight of all votes, what both images have in common.
     """
 
     place: Tensor
@@ -93,17 +104,18 @@ class Expected(NamedTuple):
 
 
 def compare(source: Tensor, target: Tensor, temperature: float | Tensor) -> Ballot:
-    """Compare the coarse units ``(C, h, w)`` of two images."""
+    """Compare the coarse units ``(..., C, h, w)`` of two images, or of several pairs at their own temperatures."""
     sizes = (source.shape[-2], source.shape[-1]), (target.shape[-2], target.shape[-1])
-    scores = source.flatten(1).t() @ target.flatten(1) / temperature
-    there, back = (scores.max(dim=side).indices for side in (1, 0))  # quicker than argmax
+    if isinstance(temperature, Tensor):
+        temperature = temperature[..., None, None]
+    scores = source.flatten(-2).transpose(-1, -2) @ target.flatten(-2) / temperature
+    there, back = (scores.max(dim=side).indices for side in (-1, -2))  # quicker than argmax
     return Ballot(scores, there, back, sizes)
 
 
-def compare_all(source: Features, target: Features) -> list[Ballot]:
+def compare_all(source: Features, target: Features) -> Ballot:
     """Compare each image of a batch with its partner, at the temperature of the pair."""
-    heat = (source.temperature * target.temperature).to(torch.float32)
-    return [compare(*pair) for pair in zip(source.coarse, target.coarse, heat, strict=True)]
+    return compare(source.coarse, target.coarse, (source.temperature * target.temperature).to(torch.float32))
 
 
 def cast_votes(ballot: Ballot) -> Votes:
@@ -115,10 +127,12 @@ def cast_votes(ballot: Ballot) -> Votes:
     (True, 1.0)
     """
     here = cell_shares(ballot.sizes[0], ballot.scores)
-    closing = torch.exp(-(here[ballot.back[ballot.there]] - here).norm(dim=1) / CLOSING)
-    maps = ballot.scores.unflatten(1, ballot.sizes[1])[None]
-    found = shares_of(around_best(maps, ballot.there[None])[0], ballot.sizes[1])
-    return Votes(here, found, closing * peak_probability(maps)[0])
+    closing = torch.exp(-(here[ballot.back.gather(-1, ballot.there)] - here).norm(dim=-1) / CLOSING)
+    maps = ballot.scores.unflatten(-1, ballot.sizes[1])
+    maps = maps.reshape(-1, *maps.shape[-3:])
+    found = shares_of(around_best(maps, ballot.there.reshape(len(maps), -1)), ballot.sizes[1])
+    peak = peak_probability(maps).reshape(closing.shape)
+    return Votes(here.expand(*closing.shape, 2), found.reshape(*closing.shape, 2), closing * peak)
 
 
 class Polls:
@@ -130,76 +144,126 @@ class Polls:
         ways: names of sources and targets whose votes will be asked for.
     """
 
-    def __init__(self, ways: Iterable[tuple[str, str]]) -> None:
+    def __init__(self, ways: Iterable[Way]) -> None:
         self._ways = set(ways)
-        self._cast: dict[tuple[str, str], Votes] = {}
+        self._cast: dict[Way, Votes] = {}
 
-    def votes(self, way: tuple[str, str], source: Tensor, target: Tensor, temperature: float) -> Votes:
-        """How a source votes over a target, both given by name and by coarse units ``(C, h, w)``."""
-        if way not in self._cast:
-            straight = way[0] <= way[1]
-            ballot = compare(source, target, temperature) if straight else compare(target, source, temperature).turned()
-            self._cast[way] = cast_votes(ballot)
-            if (back := way[::-1]) in self._ways:
-                self._cast.setdefault(back, cast_votes(ballot.turned()))
-        return self._cast[way]
+    def votes(self, asked: Sequence[tuple[Way, Tensor, Tensor, float]]) -> list[Votes]:
+        """How sources vote over targets; for each the names of both, coarse units ``(C, h, w)``, and temperature."""
+        open_ways: dict[tuple[Size, ...], dict[Way, tuple[Tensor, Tensor, float]]] = defaultdict(dict)
+        for way, source, target, temperature in asked:
+            if way not in self._cast:
+                ends = (source, target) if way[0] <= way[1] else (target, source)
+                kind = tuple((end.shape[1], end.shape[2]) for end in ends)
+                open_ways[kind][min(way, way[::-1])] = (*ends, temperature)
+        for alike in open_ways.values():
+            for names in _batched(alike, AT_ONCE):
+                self._compare(names, [alike[name] for name in names])
+        return [self._cast[way] for way, *_ in asked]
+
+    def _compare(self, names: Sequence[Way], ends: Sequence[tuple[Tensor, Tensor, float]]) -> None:
+        first, second, heats = zip(*ends, strict=True)
+        ballot = compare(_side_by_side(first), _side_by_side(second), first[0].new_tensor(heats))
+        for turned in (False, True):
+            wanted = {(name[::-1] if turned else name): place for place, name in enumerate(names)}
+            wanted = {way: place for way, place in wanted.items() if way in self._ways and way not in self._cast}
+            if wanted:
+                cast = cast_votes(ballot.turned() if turned else ballot)
+                self._cast.update({way: Votes(*(part[place] for part in cast)) for way, place in wanted.items()})
+
+
+def _side_by_side(units: Sequence[Tensor]) -> Tensor:
+    """Coarse units ``(C, h, w)`` as one batch ``(B, C, h, w)`` in which a cell's channels stay side by side."""
+    return torch.stack([each.permute(1, 2, 0) for each in units]).permute(0, 3, 1, 2)
 
 
 def expect(votes: Votes, points: Tensor) -> Expected:
-    """Where points ``(n, 2)``, as shares of the source map's larger side, should lie.
+    """Where points ``(..., n, 2)``, as shares of the source map's larger side, should lie.
 
     Weighted least squares of the votes' shifts around each point, re-weighted so that outliers lose their say. All
     sums of a round are one product with the ``(n, m)`` weights, and the two slopes have a closed form.
     """
     here, shift = votes.source, votes.target - votes.source
-    apart = (points[:, :1] - here[:, 0]).square() + (points[:, 1:] - here[:, 1]).square()
+    apart = _apart(points, here, 0).square() + _apart(points, here, 1).square()
     near = torch.exp(-apart / (2 * REACH**2))
-    asked = say = near * votes.weight
-    ones = torch.ones_like(here[:, :1])
-    summands, grid = _summands(here, shift, ones), torch.cat([here, ones], dim=1).t()
+    asked = say = near * votes.weight[..., None, :]
+    ones = torch.ones_like(here[..., :1])
+    summands, grid = _summands(here, shift, ones), torch.cat([here, ones], dim=-1).transpose(-1, -2)
     pull = summands.new_tensor(_PULL)
     for _ in range(_ROUNDS):
-        planes = _fit(torch.addmm(pull, say, summands))
-        across, down = (side @ grid - along for side, along in zip(planes.unbind(1), shift.unbind(1), strict=True))
+        planes = _fit(say @ summands + pull)
+        across, down = (planes[..., side, :] @ grid - shift[..., None, :, side] for side in (0, 1))
         distance = across.square() + down.square()
         say = OUTLIER**2 * asked / (OUTLIER**2 + distance)
-    place = points + (planes[:, :, :2] * points[:, None]).sum(dim=2) + planes[:, :, 2]
-    total, whole = say.sum(dim=1).clamp(min=_TINY), asked.sum(dim=1).clamp(min=_TINY)
-    width = ((say * distance).sum(dim=1) / total).sqrt()
-    return Expected(place, width, total / whole, whole / near.sum(dim=1), votes.weight.mean().expand(len(points)))
+    place = points + (planes[..., :2] * points[..., None, :]).sum(dim=-1) + planes[..., 2]
+    total, whole = say.sum(dim=-1).clamp(min=_TINY), asked.sum(dim=-1).clamp(min=_TINY)
+    width = ((say * distance).sum(dim=-1) / total).sqrt()
+    common = votes.weight.mean(dim=-1, keepdim=True).expand(width.shape)
+    return Expected(place, width, total / whole, whole / near.sum(dim=-1), common)
+
+
+def expect_all(votes: Sequence[Votes], points: Sequence[Tensor]) -> Expected:
+    """:func:`expect` of the points ``(n_i, 2)`` of many pairs, one pair after the other; several in one computation.
+
+    Every pair is filled up to a multiple of :data:`ROWS` points, so that its digits do not depend on the others.
+    """
+    kinds: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for index, (each, places) in enumerate(zip(votes, points, strict=True)):
+        kinds[len(each.weight), -(-len(places) // ROWS) * ROWS].append(index)
+    found: dict[int, Expected] = {}
+    for (_, rows), members in kinds.items():
+        for chunk in _batched(members, AT_ONCE):
+            joined = Votes(*(torch.stack(parts) for parts in zip(*(votes[index] for index in chunk), strict=True)))
+            filled = torch.stack([F.pad(points[index], (0, 0, 0, rows - len(points[index]))) for index in chunk])
+            expected = expect(joined, filled)
+            for place, index in enumerate(chunk):
+                found[index] = Expected(*(part[place, : len(points[index])] for part in expected))
+    return Expected(*(torch.cat(parts) for parts in zip(*(found[index] for index in range(len(votes))), strict=True)))
+
+
+def _batched(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    """Items in lists of at most ``size``."""
+    rest = iter(items)
+    while chunk := list(islice(rest, size)):
+        yield chunk
+
+
+def _apart(points: Tensor, here: Tensor, side: int) -> Tensor:
+    """Distances ``(..., n, m)`` along one side."""
+    return points[..., :, None, side] - here[..., None, :, side]
 
 
 def _summands(here: Tensor, shift: Tensor, ones: Tensor) -> Tensor:
-    """What :func:`_fit` wants the sums of, ``(m, 13)``: 1, x, y, u, v, and x and y times the last four."""
-    both = torch.cat([here, shift], dim=1)
-    return torch.cat([ones, both, here[:, :1] * both, here[:, 1:] * both], dim=1)
+    """What :func:`_fit` wants the sums of, ``(..., m, 13)``: 1, x, y, u, v, and x and y times the last four."""
+    both = torch.cat([here, shift], dim=-1)
+    return torch.cat([ones, both, here[..., :1] * both, here[..., 1:] * both], dim=-1)
 
 
 def _fit(sums: Tensor) -> Tensor:
-    """Weighted least squares of shifts (u, v) at places (x, y), of sums ``(n, 13)`` over :func:`_summands`.
+    """Weighted least squares of shifts (u, v) at places (x, y), of sums ``(..., n, 13)`` over :func:`_summands`.
 
     Returns:
-        ``(n, 2, 3)`` for both sides of the shift the slope along x, along y, and the constant.
+        ``(..., n, 2, 3)`` for both sides of the shift the slope along x, along y, and the constant.
     """
-    total, first, second = sums.split((1, 4, 8), dim=1)
+    total, first, second = sums.split((1, 4, 8), dim=-1)
     means = first / total.clamp(min=_TINY)
-    spread = second - (first[:, :2, None] * means[:, None]).flatten(1)
-    xx, xy, x_shift, _, yy, y_shift = spread.split((1, 1, 2, 1, 1, 2), dim=1)
-    slopes = torch.stack([yy * x_shift - xy * y_shift, xx * y_shift - xy * x_shift], dim=2)
-    slopes = slopes / (xx * yy - xy * xy)[:, :, None]
-    constant = means[:, 2:] - (slopes * means[:, None, :2]).sum(dim=2)
-    return torch.cat([slopes, constant[:, :, None]], dim=2)
+    spread = second - (first[..., :2, None] * means[..., None, :]).flatten(-2)
+    xx, xy, x_shift, _, yy, y_shift = spread.split((1, 1, 2, 1, 1, 2), dim=-1)
+    slopes = torch.stack([yy * x_shift - xy * y_shift, xx * y_shift - xy * x_shift], dim=-1)
+    slopes = slopes / (xx * yy - xy * xy)[..., None]
+    constant = means[..., 2:] - (slopes * means[..., None, :2]).sum(dim=-1)
+    return torch.cat([slopes, constant[..., None]], dim=-1)
 
 
 def penalty(expected: Expected, size: Size) -> Tensor:
-    """What to add to score maps ``(n, h, w)`` of a target of ``size``: 0 at the expected place, negative elsewhere."""
-    reach = (SLACK**2 + (SPREAD * expected.width) ** 2)[:, None]
+    """What to add to score maps ``(..., n, h, w)`` of a target: 0 at the expected place, negative elsewhere."""
+    reach = (SLACK**2 + (SPREAD * expected.width) ** 2)[..., None]
     across, down = (
-        torch.exp(-((_centres(length, max(size), reach) - expected.place[:, side, None]) ** 2) / (2 * reach))
+        torch.exp(-((_centres(length, max(size), reach) - expected.place[..., side, None]) ** 2) / (2 * reach))
         for side, length in enumerate((size[1], size[0]))
     )
-    doubt = (DOUBT / expected.share.clamp(min=_LEAST_SHARE) ** 3)[:, None, None]
-    lowered: Tensor = (down[:, :, None] * across[:, None, :] + doubt) / (1 + doubt)
+    doubt = (DOUBT / expected.share.clamp(min=_LEAST_SHARE) ** 3)[..., None, None]
+    lowered: Tensor = (down[..., :, None] * across[..., None, :] + doubt) / (1 + doubt)
     return lowered.log()
 
 
@@ -227,20 +291,19 @@ class Coherent:
 
     Args:
         scores: of each point for itself.
-        ballots: the images of each pair compared, see :func:`compare_all`.
+        ballot: the images of each pair compared, see :func:`compare_all`.
         sizes: ``(h, w)`` of the sources' maps and of the targets'.
     """
 
-    def __init__(self, scores: ScoreMaps, ballots: Sequence[Ballot], sizes: tuple[Size, Size]) -> None:
+    def __init__(self, scores: ScoreMaps, ballot: Ballot, sizes: tuple[Size, Size]) -> None:
         self.scores, self.sizes = scores, sizes
-        self.votes = [cast_votes(ballot) for ballot in ballots]
+        self.votes = cast_votes(ballot)
 
     def __call__(self, points: Tensor) -> Tensor:
         """Points ``(B, N, 2)`` in cells of the sources -> scores ``(B, N, h, w)``."""
         return self.heed(points)[0]
 
-    def heed(self, points: Tensor) -> tuple[Tensor, list[Expected]]:
+    def heed(self, points: Tensor) -> tuple[Tensor, Expected]:
         """The scores, and where the points of each pair should lie."""
-        expected = [expect(*each) for each in zip(self.votes, shares_of(points, self.sizes[0]), strict=True)]
-        lowered = torch.stack([penalty(each, self.sizes[1]) for each in expected])
-        return self.scores(points) + lowered, expected
+        expected = expect(self.votes, shares_of(points, self.sizes[0]))
+        return self.scores(points) + penalty(expected, self.sizes[1]), expected

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from simsc.matching.coherence import Ballot, Coherent, Expected, cast_votes, compare_all, expect, penalty, shares_of
+from simsc.matching.coherence import Ballot, Coherent, Votes, cast_votes, compare_all, expect_all, penalty, shares_of
 from simsc.matching.features import Features
 from simsc.matching.scores import QueryMode, ScoreMaps, feature_scores, query_features, query_scorer, shared_scores
 from simsc.models.backbone import Backbone
@@ -32,19 +32,19 @@ class Plain(Head):
 
     def scorer(self, source: Features, target: Features) -> ScoreMaps:
         """The features' norms are computed once."""
-        return self._scorer(source, target, compare_all(source, target) if self.coherent else [])
+        return self._scorer(source, target, compare_all(source, target) if self.coherent else None)
 
     def scorers(self, first: Features, second: Features) -> tuple[ScoreMaps, ScoreMaps]:
         """The coarse cells of both images are compared once."""
-        ballots = compare_all(first, second) if self.coherent else []
-        turned = [ballot.turned() for ballot in ballots]
-        return self._scorer(first, second, ballots), self._scorer(second, first, turned)
+        ballot = compare_all(first, second) if self.coherent else None
+        turned = None if ballot is None else ballot.turned()
+        return self._scorer(first, second, ballot), self._scorer(second, first, turned)
 
-    def _scorer(self, source: Features, target: Features, ballots: Sequence[Ballot]) -> ScoreMaps:
+    def _scorer(self, source: Features, target: Features, ballot: Ballot | None) -> ScoreMaps:
         scores = query_scorer(
             source.maps, target.maps, source.beta, target.beta, normalize=self.normalize, query=self.query
         )
-        return Coherent(scores, ballots, (source.map_size, target.map_size)) if self.coherent else scores
+        return scores if ballot is None else Coherent(scores, ballot, (source.map_size, target.map_size))
 
     def score_pairs(self, images: Features, source: Tensor, target: Tensor, cells: Tensor) -> Tensor:
         """What belongs to an image is computed once, whichever pairs it is in."""
@@ -67,7 +67,11 @@ class Plain(Head):
 
     def _lowered(self, asked: Sequence[Asked], target: Features) -> Tensor:
         """What coherence adds ``(Q, h, w)``."""
-        votes = [each.votes or cast_votes(*compare_all(each.source, target)) for each in asked]
+        votes = [each.votes or _votes(each.source, target) for each in asked]
         shares = [shares_of(each.cells, each.source.map_size) for each in asked]
-        expected = [expect(*each) for each in zip(votes, shares, strict=True)]
-        return penalty(Expected(*map(torch.cat, zip(*expected, strict=True))), target.map_size)
+        return penalty(expect_all(votes, shares), target.map_size)
+
+
+def _votes(source: Features, target: Features) -> Votes:
+    """How one image votes over another."""
+    return Votes(*(part[0] for part in cast_votes(compare_all(source, target))))
