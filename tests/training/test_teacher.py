@@ -11,7 +11,6 @@ from simsc.data.mixing import Material
 from simsc.data.records import Annotated, ImageRef
 from simsc.models.model import SimSC
 from simsc.models.trained import Trained
-from simsc.training import teacher as teaching
 from simsc.training.config import Config
 from simsc.training.sampler import DrawnPairs
 from simsc.training.teacher import POINTS, Teacher
@@ -78,7 +77,7 @@ def test_images_are_encoded_once_and_the_oldest_forgotten(
     assert seen == ["a", "b"]
     one = next(iter(teacher._known.values())).maps.nbytes
     assert teacher._bytes == 2 * one
-    monkeypatch.setattr(teaching, "MEMORY", 2 * one)
+    monkeypatch.setattr(teacher, "_limit", 2 * one)
     teacher.lesson(objects[2], objects[1], chance)
     teacher.lesson(objects[2], objects[0], chance)
     assert seen == ["a", "b", "c", "a"]

@@ -10,6 +10,7 @@ import hashlib
 import os
 import zlib
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
@@ -24,6 +25,8 @@ from simsc.reading import read_bytes
 
 MODES = ("auto", "memory", "disk", "none")
 DTYPES = {"float32": torch.float32, "float16": torch.float16}
+MEMORY_TABLE = Path("/proc/meminfo")
+"""Where Linux says how its memory is used."""
 
 
 class TrunkCache:
@@ -167,9 +170,12 @@ def _hash(ref: ImageRef) -> str:
     return digest.hexdigest()[:40]
 
 
-def free_memory() -> int:
-    """Bytes of memory that are available; 4 GiB where the system does not say."""
-    try:
+def free_memory(table: Path = MEMORY_TABLE) -> int:
+    """Bytes of memory that are available, what the system would give back among them; 4 GiB where it does not say."""
+    with suppress(OSError, ValueError, IndexError, StopIteration):
+        line = next(line for line in table.read_text().splitlines() if line.startswith("MemAvailable:"))
+        return int(line.split()[1]) << 10
+    try:  # less than there is: files that the system keeps in memory do not count as free here
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):
         return 4 << 30

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from simsc.coordinates import resize_points
 from simsc.data.records import Annotated, ImageRef
+from simsc.evaluation.cache import free_memory
 from simsc.evaluation.encoder import ImageEncoder
 from simsc.evaluation.protocol import find_protocol
 from simsc.matching.features import Features
@@ -31,8 +32,8 @@ MARGIN = 0.3
 """How far around an object's key-points points are asked for, as a share of their larger extent."""
 CLOSED = 0.04
 """Largest distance, there and back, of a match that is taught, as a share of the input's larger side."""
-MEMORY = 5 << 30
-"""Bytes of features that are kept."""
+MEMORY = 0.5
+"""Part of the memory that is free at first which features may take: without them each lesson is a forward pass."""
 
 
 class Teacher:
@@ -48,7 +49,7 @@ class Teacher:
         self.trained = trained.ready(device, precision)
         self.encoder = ImageEncoder(trained.network, find_protocol("paper-256"), side=trained.image_size)
         self._known: OrderedDict[str, Features] = OrderedDict()
-        self._bytes = 0
+        self._bytes, self._limit = 0, int(MEMORY * free_memory())
 
     @torch.no_grad()
     def lesson(
@@ -78,7 +79,7 @@ class Teacher:
             self._known[ref.key] = replace(found, maps=found.maps.half(), layers=())
             self._bytes += found.maps.nbytes // 2
         self._known.move_to_end(ref.key)
-        while self._bytes > MEMORY and len(self._known) > 1:
+        while self._bytes > self._limit and len(self._known) > 1:
             self._bytes -= self._known.popitem(last=False)[1].maps.nbytes
         kept = self._known[ref.key]
         return replace(kept, maps=kept.maps.float())
