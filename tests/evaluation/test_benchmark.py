@@ -35,12 +35,15 @@ def test_the_input_is_the_models_own_and_distances_stay_in_the_protocols_frame(
     color_model: SimSC, tiny_root: Path, sizes: list[tuple[int, int]]
 ) -> None:
     trained = Trained.of(color_model).described(image_size=96)
-    result, predictions = evaluate_model(trained, "pairs", tiny_root, "test", "paper-256")
+    found = evaluate_model(trained, "pairs", tiny_root, "test", "paper-256")
     assert set(sizes) == {(96, 96)}
-    assert (result["protocol"], result["input_size"]) == ("paper-256", 96)
-    assert {item.protocol for item in predictions} == {"paper-256"}
-    again = score(predictions, find_protocol("paper-256"), result["threshold"]).to_dict()
-    assert result["per_image"] == again["per_image"]
+    assert (found.score.protocol, found.input_size) == ("paper-256", 96)
+    assert {item.protocol for item in found.predictions} == {"paper-256"}
+    again = score(found.predictions, find_protocol("paper-256"), found.score.threshold)
+    assert found.score == again
+    assert found.to_dict() == {
+        "data": "pairs", "split": "test", "localizer": trained.localizer, "input_size": 96, **again.to_dict()
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -50,20 +53,20 @@ def test_a_side_that_was_asked_for_wins(
     color_model: SimSC, tiny_root: Path, sizes: list[tuple[int, int]], protocol: str, size: int | None, side: int
 ) -> None:
     trained = Trained.of(color_model).described(image_size=96)
-    result, _ = evaluate_model(trained, "pairs", tiny_root, "test", protocol, size=size)
+    found = evaluate_model(trained, "pairs", tiny_root, "test", protocol, size=size)
     assert set(sizes) == {(side, side)}
-    assert result["protocol"] == protocol
+    assert found.score.protocol == protocol
 
 
 def test_localizer_and_temperature_are_the_models_unless_given(color_model: SimSC, tiny_root: Path) -> None:
     trained = Trained.of(color_model).described(localizer="argmax", beta_eval=40.0, image_size=64)
-    own, predictions = evaluate_model(trained, "pairs", tiny_root, "test")
-    assert own["localizer"] == "argmax"
-    hot, _ = evaluate_model(trained, "pairs", tiny_root, "test", temperature=0.2, localizer="soft-argmax")
-    assert hot["temperature"]["mean"] == pytest.approx(0.2)
-    _, sharp = evaluate_model(trained, "pairs", tiny_root, "test", beta_eval=1.0)
-    assert sharp[0].confidence.mean() > predictions[0].confidence.mean()
-    _, fixed = evaluate_model(trained, "pairs", tiny_root, "test", temperature=0.005)
+    own = evaluate_model(trained, "pairs", tiny_root, "test")
+    assert own.localizer == "argmax"
+    hot = evaluate_model(trained, "pairs", tiny_root, "test", temperature=0.2, localizer="soft-argmax")
+    assert hot.score.temperature.mean == pytest.approx(0.2)
+    sharp = evaluate_model(trained, "pairs", tiny_root, "test", beta_eval=1.0).predictions
+    assert sharp[0].confidence.mean() > own.predictions[0].confidence.mean()
+    fixed = evaluate_model(trained, "pairs", tiny_root, "test", temperature=0.005).predictions
     np.testing.assert_allclose(fixed[0].confidence, sharp[0].confidence, atol=1e-4)
     assert color_model.temperature_name == "fixed:0.005"  # nobody changed the model
 
@@ -72,10 +75,10 @@ def test_the_flipped_ensemble_is_that_of_the_matcher(color_model: SimSC, tiny_ro
     from simsc.data.sources import load_pairs
 
     trained = Trained.of(color_model).described(image_size=64)
-    result, predictions = evaluate_model(trained, "pairs", tiny_root, "test", flip=True)
-    assert result["flip"]
+    ensemble = evaluate_model(trained, "pairs", tiny_root, "test", flip=True)
+    assert ensemble.to_dict()["flip"]
     matcher = Matcher(trained, flip=True, device="cpu")
-    for pair, found in zip(load_pairs("pairs", tiny_root, "test"), predictions, strict=True):
+    for pair, found in zip(load_pairs("pairs", tiny_root, "test"), ensemble.predictions, strict=True):
         expected = matcher.match(pair.source.load(), pair.target.load(), pair.source_points)
         np.testing.assert_allclose(found.predicted, expected.points, atol=1e-3)
         np.testing.assert_allclose(found.confidence, expected.confidence, atol=1e-4)
@@ -85,15 +88,15 @@ def test_the_flipped_ensemble_is_that_of_the_matcher(color_model: SimSC, tiny_ro
 
 def test_several_processes_predict_the_same(color_model: SimSC, sizes: list[tuple[int, int]]) -> None:
     trained = Trained.of(color_model).described(image_size=64)
-    alone, expected = evaluate_model(trained, "scenes", split="test")
-    assert len({item.category for item in expected}) > 2
+    alone = evaluate_model(trained, "scenes", split="test")
+    assert len({item.category for item in alone.predictions}) > 2
     seen, steps = len(sizes), list[tuple[int, int]]()
-    shared, found = evaluate_model(
+    shared = evaluate_model(
         trained, "scenes", split="test", workers=2, progress=lambda done, total: steps.append((done, total))
     )
     assert len(sizes) == seen  # nothing was encoded here
-    assert steps[-1] == (len(expected), len(expected))
-    assert [item.pair for item in found] == [item.pair for item in expected]
-    for one, other in zip(found, expected, strict=True):
+    assert steps[-1] == (len(alone.predictions), len(alone.predictions))
+    assert [item.pair for item in shared.predictions] == [item.pair for item in alone.predictions]
+    for one, other in zip(shared.predictions, alone.predictions, strict=True):
         np.testing.assert_allclose(one.predicted, other.predicted, atol=1e-2)
-    assert shared["per_image"] == alone["per_image"]
+    assert shared.score.per_image == alone.score.per_image

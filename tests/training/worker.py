@@ -38,9 +38,9 @@ def main(task: str, config: str, root: str, out: str) -> None:
     with distributed.process_group(timeout_minutes=2):
         if task == "evaluate":
             model = Trained.open(Path(out) / "best.safetensors")
-            result, _ = evaluate_model(model, "pairs", root, "test", "paper-256@64")
+            found = evaluate_model(model, "pairs", root, "test", "paper-256@64")
             if distributed.is_main():
-                (Path(out) / f"evaluated-{distributed.world_size()}.json").write_text(json.dumps(result))
+                (Path(out) / f"evaluated-{distributed.world_size()}.json").write_text(json.dumps(found.to_dict()))
             return
         listener = Dying() if task == "die" else Slow()
         resume = task == "resume"

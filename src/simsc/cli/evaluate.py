@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,7 @@ def evaluate(
 ) -> None:
     """Measure PCK per image, per point and per category under a named protocol."""
     from simsc import distributed
+    from simsc.cli.views import print_score
     from simsc.evaluation.benchmark import evaluate_model
     from simsc.evaluation.predictions import write_predictions
     from simsc.files import outputs
@@ -62,7 +64,7 @@ def evaluate(
         trained = Trained.open(model).ready(place, precision)
         trained = trained if coherent is None else trained.described(coherent=coherent)
         with _progress(distributed.is_main()) as progress:
-            result, found = evaluate_model(
+            evaluation = evaluate_model(
                 trained, data, root, split, protocol, localizer=localizer, beta_eval=beta_eval,
                 temperature=temperature, size=size, flip=flip, mirror=choice, limit=limit, workers=workers,
                 progress=progress,
@@ -70,8 +72,10 @@ def evaluate(
         if not distributed.is_main():
             return
         if predictions:
-            write_predictions(predictions, found)
-        _report({"model": model, **result}, out, as_json)
+            write_predictions(predictions, evaluation.predictions)
+        title = f"{model} · {data} · {split}"
+        show = partial(print_score, evaluation.score, title, evaluation.subsets, evaluation.note)
+        _report({"model": model, **evaluation.to_dict()}, show, out, as_json)
 
 
 def _check_names(protocol: str | None, data: str, localizer: str | None) -> None:
@@ -97,6 +101,7 @@ def score(
     as_json: bool = typer.Option(False, "--json", help="Print JSON instead of a table."),
 ) -> None:
     """Score a predictions file without a model."""
+    from simsc.cli.views import print_score
     from simsc.evaluation.predictions import read_predictions
     from simsc.evaluation.protocol import find_protocol
     from simsc.evaluation.scoring import score as score_predictions
@@ -106,19 +111,19 @@ def score(
     with outputs(out):
         found = read_predictions(file)
         protocol, threshold = stated_rules(found, protocol, threshold)
-        _report(score_predictions(found, find_protocol(protocol), threshold).to_dict(), out, as_json)  # type: ignore[arg-type]
+        scored = score_predictions(found, find_protocol(protocol), threshold)  # type: ignore[arg-type]
+        _report(scored.to_dict(), partial(print_score, scored), out, as_json)
 
 
-def _report(result: dict[str, Any], out: Path | None, as_json: bool) -> None:
-    from simsc.cli.views import print_result
+def _report(record: dict[str, Any], show: Callable[[], None], out: Path | None, as_json: bool) -> None:
     from simsc.files import write_json
 
     if out:
-        write_json(out, result)
+        write_json(out, record)
     if as_json:
-        typer.echo(json.dumps(result))
+        typer.echo(json.dumps(record))
     else:
-        print_result(result)
+        show()
 
 
 @contextmanager

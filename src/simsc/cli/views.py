@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
@@ -27,6 +27,7 @@ from simsc.errors import ConfigError
 from simsc.training.listener import Listener, Listeners
 
 if TYPE_CHECKING:
+    from simsc.evaluation.scoring import Rates, Score
     from simsc.matcher.calibrating import Quality
 
 
@@ -243,44 +244,41 @@ class LineView(Listener):
             print(text, file=sys.stderr, flush=True)
 
 
-def print_result(result: dict[str, Any]) -> None:
-    """Print PCK per image, per point and per category."""
+def print_score(score: Score, title: str = "", subsets: Mapping[str, Score] | None = None, note: str = "") -> None:
+    """Print PCK per image, per point and per category, and of subsets by name."""
     console = Console()
-    head = " · ".join(str(result[key]) for key in ("model", "data", "split", "protocol") if key in result)
-    console.print(f"[bold]{head}[/bold] · threshold {result['threshold']}", highlight=False)
-    console.print(_summary(result))
-    console.print(_categories(result))
-    temperature = result["temperature"]
-    console.print(f"effective temperature {temperature['mean']:.4f} ± {temperature['std']:.4f}", highlight=False)
-    if "note" in result:
-        console.print(result["note"], style="yellow", highlight=False, markup=False)
+    head = " · ".join(filter(None, (title, score.protocol)))
+    console.print(f"[bold]{head}[/bold] · threshold {score.threshold}", highlight=False)
+    console.print(_summary(score, subsets or {}))
+    console.print(_categories(score))
+    console.print(f"effective temperature {score.temperature.mean:.4f} ± {score.temperature.std:.4f}", highlight=False)
+    if note:
+        console.print(note, style="yellow", highlight=False, markup=False)
 
 
-def _summary(result: dict[str, Any]) -> Table:
-    subsets = result.get("subsets", {})
-    table = _table("PCK (%)", result, "pairs", "points")
-    for name, part in {"official" if subsets else "": result, **subsets}.items():
-        for kind in ("per_image", "per_point"):
-            title = f"{name} {kind.replace('_', ' ')}".strip()
-            _add_row(table, title, part[kind], f"{part['pairs']:,}", f"{part['points']:,}")
+def _summary(score: Score, subsets: Mapping[str, Score]) -> Table:
+    table = _table("PCK (%)", score, "pairs", "points")
+    for name, part in {"official" if subsets else "": score, **subsets}.items():
+        for kind, rates in (("per image", part.per_image), ("per point", part.per_point)):
+            _add_row(table, f"{name} {kind}".strip(), rates, f"{part.pairs:,}", f"{part.points:,}")
     return table
 
 
-def _categories(result: dict[str, Any]) -> Table:
-    table = _table("category, per image", result)
-    for name, values in result["per_category"].items():
-        _add_row(table, name, values)
+def _categories(score: Score) -> Table:
+    table = _table("category, per image", score)
+    for name, rates in score.per_category.items():
+        _add_row(table, name, rates)
     return table
 
 
-def _table(title: str, result: dict[str, Any], *columns: str) -> Table:
+def _table(title: str, score: Score, *columns: str) -> Table:
     table = Table(title)
-    for name in (*columns, *(f"@{alpha}" for alpha in result["per_image"])):
+    for name in (*columns, *(f"@{alpha}" for alpha in score.per_image)):
         table.add_column(name, justify="right")
     return table
 
 
-def _add_row(table: Table, title: str, values: dict[Any, float], *cells: str) -> None:
+def _add_row(table: Table, title: str, values: Rates, *cells: str) -> None:
     table.add_row(title, *cells, *(f"{value:.1f}" for value in values.values()))
 
 

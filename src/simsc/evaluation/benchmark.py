@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from simsc.evaluation.encoder import ImageEncoder
 from simsc.evaluation.evaluator import Evaluator, Progress, first
 from simsc.evaluation.predictions import Prediction
 from simsc.evaluation.protocol import Protocol, find_protocol
-from simsc.evaluation.scoring import score
+from simsc.evaluation.scoring import Score, score
 from simsc.matching.mirror import Mirror
 from simsc.models.trained import Trained
 from simsc.processes import spread, usual_workers
@@ -26,6 +26,56 @@ CLEAN, UNSEEN = "clean", "unseen"
 """Subsets reported beside the official test split where that split leaks."""
 PAYS = 2000
 """Pairs that a process of its own must have to do: it takes seconds to start."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What a model reaches on a split, and how it was used.
+
+    Attributes:
+        data, split: the pairs.
+        localizer: how score maps became points.
+        score: figures of all pairs.
+        predictions: of each pair, in their order.
+        subsets: figures of the pairs that do not leak from training, by name, where the official split leaks.
+        note: why there are none, where the data cannot tell which these are.
+        input_size: side of the network's input where it is not the protocol's, else None.
+        coherent: whether the matches around a point were heeded.
+        flip: whether it is the flipped ensemble.
+        mirror: what was asked for; ``mirrored`` says in how many pairs the mirror image was matched.
+    """
+
+    data: str
+    split: str
+    localizer: str
+    score: Score
+    predictions: Sequence[Prediction]
+    subsets: Mapping[str, Score] = field(default_factory=dict)
+    note: str = ""
+    input_size: int | None = None
+    coherent: bool = False
+    flip: bool = False
+    mirror: Mirror = "no"
+
+    @property
+    def mirrored(self) -> int:
+        """Pairs in which the mirror image of the source was matched."""
+        return sum(item.mirrored for item in self.predictions)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values without the predictions, for JSON; what is usual is left out."""
+        record: dict[str, Any] = {"data": self.data, "split": self.split, "localizer": self.localizer}
+        if self.input_size is not None:
+            record["input_size"] = self.input_size
+        record |= {name: True for name in ("coherent", "flip") if getattr(self, name)}
+        if self.mirror != "no":
+            record |= {"mirror": self.mirror, "mirrored": self.mirrored}
+        record |= self.score.to_dict()
+        if self.note:
+            record["note"] = self.note
+        if self.subsets:
+            record["subsets"] = {name: part.to_dict() for name, part in self.subsets.items()}
+        return record
 
 
 def evaluate_model(
@@ -45,8 +95,8 @@ def evaluate_model(
     workers: int | None = None,
     progress: Progress | None = None,
     encoder: ImageEncoder | None = None,
-) -> tuple[dict[str, Any], list[Prediction]]:
-    """Result and predictions of a model on a split; shards over processes and merges exactly.
+) -> Evaluation:
+    """Figures and predictions of a model on a split; shards over processes and merges exactly.
 
     What is not given is the model's own: protocol, localiser, evaluation temperature, and the input size where the
     protocol leaves it to the model.
@@ -74,20 +124,20 @@ def evaluate_model(
     evaluator = Evaluator(encoder, localizer or model.localizer, beta_eval, temperature, flip, mirror=mirror)
     found = distributed.gather_lists(_predicted(evaluator, distributed.my_share(pairs), workers, progress))
     predictions = [replace(item, protocol=rules.name, threshold=info.threshold) for item in found]
-    result: dict[str, Any] = {"data": data, "split": split, "localizer": evaluator.localizer}
-    if encoder.side != rules.side:
-        result["input_size"] = encoder.side
-    if model.network.head.coherent:
-        result["coherent"] = True
-    if flip:
-        result["flip"] = True
-    if mirror != "no":
-        result["mirror"] = mirror
-        result["mirrored"] = sum(item.mirrored for item in predictions)
-    result.update(score(predictions, rules, info.threshold).to_dict())
-    if split == "test":
-        result.update(_subsets(predictions, rules, info, root))
-    return result, predictions
+    subsets, note = _subsets(predictions, rules, info, root) if split == "test" else ({}, "")
+    return Evaluation(
+        data=data,
+        split=split,
+        localizer=evaluator.localizer,
+        score=score(predictions, rules, info.threshold),
+        predictions=predictions,
+        subsets=subsets,
+        note=note,
+        input_size=encoder.side if encoder.side != rules.side else None,
+        coherent=model.network.head.coherent,
+        flip=flip,
+        mirror=mirror,
+    )
 
 
 def _predicted(
@@ -124,17 +174,17 @@ class _Predictor:
 
 def _subsets(
     predictions: Sequence[Prediction], rules: Protocol, info: DatasetInfo, root: str | Path | None
-) -> dict[str, Any]:
+) -> tuple[dict[str, Score], str]:
     """Figures of the test pairs that do not leak from training; a note where the data cannot tell which these are."""
-    found: dict[str, Any] = {}
+    found: dict[str, Score] = {}
     for subset in (CLEAN, UNSEEN):
         if subset not in info.splits:
             continue
         try:
             names = {pair.name for pair in load_pairs(info.name, root, subset)}
         except DataError as error:
-            return {"note": f"no figures for the {subset} subset: {error}"}
+            return {}, f"no figures for the {subset} subset: {error}"
         kept = [item for item in predictions if item.pair.removesuffix("~swapped") in names]
         if kept:
-            found[subset] = score(kept, rules, info.threshold).to_dict()
-    return {"subsets": found} if found else {}
+            found[subset] = score(kept, rules, info.threshold)
+    return found, ""

@@ -115,7 +115,7 @@ class Measurement:
 
     @staticmethod
     def from_dict(record: Mapping[str, Any]) -> Measurement:
-        """A result of :func:`simsc.evaluation.benchmark.evaluate_model`."""
+        """What :meth:`simsc.evaluation.benchmark.Evaluation.to_dict` gave."""
         subsets = {name: Score.from_dict(part) for name, part in record.get("subsets", {}).items()}
         return Measurement(Score.from_dict(record), subsets)
 
@@ -201,13 +201,13 @@ class Meter:
         model = self.load(subject)
         encoder = self.encoder(model.network, protocol, keep=len(temperatures) > 1)
         for each in temperatures:
-            result, _ = evaluate_model(
+            record = evaluate_model(
                 model, target.data, self.root, target.split, protocol, localizer=subject.config.localizer,
                 beta_eval=subject.config.beta_eval if each is None else None, temperature=each, encoder=encoder,
-            )  # fmt: skip
+            ).to_dict()  # fmt: skip
             if each is not None:
-                result["temperature"] = asdict(Spread(each, 0.0))
-            write_json(self._file(subject, target, protocol, each), result)
+                record["temperature"] = asdict(Spread(each, 0.0))
+            write_json(self._file(subject, target, protocol, each), record)
 
     def _file(self, subject: Subject, target: Target, protocol: str, temperature: float | None) -> Path:
         """Named by everything the result depends on."""
