@@ -37,6 +37,8 @@ NOT_RUN = {
     r"simsc experiment labelling": "needs a data set and hours; tests/experiments runs its quick form",
     r"simsc transfer animals/labels.reviewed.json": "all photographs to all; tests/transfer has a smaller case of it",
     r"simsc (adapt willow|evaluate .*--root others)": "needs a data set; the page's other commands adapt and evaluate",
+    r"simsc (data download|train --preset|evaluate --model runs/listed|experiment main)": "needs a data set and hours; "
+    "tests/data, tests/training, tests/evaluation and tests/experiments run them in small",
     r"simsc models push ": "needs an account on the hub; tests/models/test_published.py runs it against a stand-in",
 }
 """Commands of these pages that are only checked against the program's options."""

@@ -131,7 +131,16 @@ def test_the_packaged_transformers_recipe_is_what_its_card_says() -> None:
 
 def test_both_packaged_models_leave_out_the_same_photographs_and_show_groups() -> None:
     quick, default = load_preset("simsc-resnet50"), load_preset("simsc-vits")
-    assert quick.data == "pfpascal,spair@3,voc@0.4"
-    assert quick.anchor_split == "pfpascal/train"
+    assert quick.data == "pfpascal@1.5,spair@3,voc@0.4"
+    assert (quick.anchor_split, quick.teacher) == ("pfpascal/train", "simsc-vits")
     same = ("hold_out", "pairing", "group", "batch_size", "flip", "zoom", "turn", "schedule", "localizer", "coherent")
     assert all(getattr(quick, key) == getattr(default, key) for key in same)
+
+
+def test_a_recipe_for_several_sources_heeds_neither_their_weights_nor_their_places() -> None:
+    usual = load_preset("simsc-resnet50")
+    other = load_preset("simsc-resnet50", "pfpascal@3,spair/train,voc:place@0.1")
+    assert other == usual.updated({"data": other.data})
+    own = load_preset("simsc-resnet50", "pfpascal,coco:birds/train.json")
+    assert (own.group, own.head, own.epochs) == (usual.group, usual.head, usual.epochs)
+    assert (own.hold_out, own.anchor_split) == ("", "")

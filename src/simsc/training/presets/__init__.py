@@ -35,9 +35,14 @@ def load_preset(name: str, data: str | None = None) -> Config:
 
 
 def _for_data(per_data: dict[str, dict[str, Any]], data: str) -> dict[str, Any]:
-    """What a preset says of some data: of just these, or of a single source's data set whatever its split and place."""
+    """What a preset says of some data: of a single data set, or of several and of just these.
+
+    Splits, places and weights do not matter.
+    """
     names = [spec.name for spec in parse_sources(data)]
-    return per_data.get(data) or per_data.get(names[0] if len(names) == 1 else "several", {})
+    if len(names) == 1:
+        return per_data.get(names[0], {})
+    return {**per_data.get("several", {}), **per_data.get(",".join(names), {})}
 
 
 def _resolve(name: str) -> dict[str, Any]:
