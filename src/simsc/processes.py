@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -22,30 +22,38 @@ Report = TypeVar("Report")
 MakeWorker = Callable[[int], Callable[[Item], Report]]
 
 
-def spread(make: MakeWorker[Item, Report], items: Iterable[Item], workers: int, model: nn.Module) -> Iterator[Report]:
+def spread(
+    make: MakeWorker[Item, Report], items: Iterable[Item], workers: int, model: nn.Module, pinned: bool = True
+) -> Iterator[Report]:
     """Apply a worker to items, in this process or in several; reports come as they are ready.
 
-    Every worker computes with one thread, so that results do not depend on how many there are.
+    Each of several workers computes with one thread.
 
     Args:
         make: makes what does the work, one of so many; it, items and reports travel between processes.
         items: taken as they are needed.
         workers: processes; 1 for this one.
         model: that all of them use; on a CPU its weights lie in memory once.
+        pinned: a single worker has one thread too, so that results do not depend on how many there are.
     """
     if workers > 1:
         yield from _in_processes(make, items, workers, model)
         return
     work = make(1)
     for item in items:
-        with one_thread():
+        with one_thread() if pinned else nullcontext():
             report = work(item)
         yield report
 
 
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def usual_workers(device: torch.device, wanted: int | None, items: int) -> int:
     """Processes for so many items: one a core, or one for an accelerator, unless told otherwise."""
-    usual = (os.cpu_count() or 1) if device.type == "cpu" else 1
+    usual = cores() if device.type == "cpu" else 1
     return max(min(wanted or usual, items), 1)
 
 
@@ -79,8 +87,8 @@ def _in_processes(
                     yield future.result()
     except BrokenProcessPool:
         raise SimscError(
-            "a worker process was stopped from outside, perhaps for want of memory; what was finished is kept: run the "
-            "same command again to go on, with fewer workers if memory was short"
+            "a worker process ended before its work: stopped from outside, perhaps for want of memory (try fewer "
+            'workers), or begun by a script that calls this outside of `if __name__ == "__main__":`'
         ) from None
 
 

@@ -21,6 +21,8 @@ from typer.testing import CliRunner
 import simsc.bulk.job as job_module
 from simsc.bulk import SCHEMA, Resources, Settings, bulk
 from simsc.bulk.job import Outcome
+from simsc.bulk.manifest import Rows
+from simsc.bulk.places import Place
 from simsc.bulk.worker import Worker
 from simsc.cli import app
 from simsc.errors import ConfigError, DataError, SimscError
@@ -295,6 +297,30 @@ def test_the_own_store_keeps_to_its_limit(manifest: Path, tmp_path: Path, tiny: 
     outcome = bulk(manifest, tmp_path / "out", shard_rows=3, settings=tiny, resources=resources, progress=watch)
     assert outcome.errors == 0
     assert 0 < max(sizes) <= limit
+
+
+def test_what_an_earlier_run_left_in_the_own_store_counts(manifest: Path, tmp_path: Path, tiny: Settings) -> None:
+    left = tmp_path / "out" / "_encodings" / "left.safetensors"
+    left.parent.mkdir(parents=True)
+    left.write_bytes(bytes(2_000_000))
+    os.utime(left, (0, 0))
+    there: list[bool] = []
+    resources = Resources(workers=1, store_bytes=1_000_000)
+    bulk(
+        manifest, tmp_path / "out", shard_rows=3, settings=tiny, resources=resources,
+        progress=lambda _: there.append(left.exists()),
+    )  # fmt: skip
+    assert not any(there[1:])
+
+
+def test_a_grid_that_many_rows_ask_for_is_one_question(tmp_path: Path, tiny: Settings) -> None:
+    asked = Rows()
+    for number, target in enumerate("bc"):
+        asked.add(number, {"source": "a", "target": target})
+    worker = Worker(load(QUICK, **TINY), asked, Place.at(tmp_path), replace(tiny, grid=3))  # type: ignore[arg-type]
+    one, other = (worker._pair(asked, index) for index in range(2))
+    assert one.ask is other.ask is not None
+    assert one.count == len(one.ask((40, 30))) == 9
 
 
 def test_unknown_engine_and_missing_column(tmp_path: Path, manifest: Path, tiny: Settings) -> None:

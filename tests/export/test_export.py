@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import pickle
 import shutil
 from dataclasses import replace
 
@@ -96,8 +97,11 @@ def test_a_matcher_on_onnx_runtime_agrees_with_torch(color_model, mosaic, tmp_pa
     query = [(7.5, 7.5), (100, 30)]
     slow = Matcher(color_model, device="cpu").match(image, image[::-1], query)
     for _ in range(2):  # exported, then taken from the cache
-        fast = Matcher(color_model, device="cpu", runtime="onnx").match(image, image[::-1], query)
+        matcher = Matcher(color_model, device="cpu", runtime="onnx")
+        fast = matcher.match(image, image[::-1], query)
         np.testing.assert_allclose(fast.points, slow.points, atol=1e-2)
+    elsewhere = pickle.loads(pickle.dumps(matcher)).match(image, image[::-1], query)  # as to another process
+    np.testing.assert_array_equal(elsewhere.points, fast.points)
     assert len(list((tmp_path / "onnx").iterdir())) == 1
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -195,6 +196,21 @@ def test_one_source_has_anchors_and_another_shows_its_images() -> None:
 def test_anchors_of_objects_that_are_left_out_leave_the_others_as_they_are() -> None:
     gone = material([annotated(str(n)) for n in range(4, 8)], anchors=pairs_of([(0, 1)]))
     assert {key for batch in ends(drawn(gone)) for pair in batch for key in pair} == set("4567")
+
+
+def test_a_limit_holds_for_what_stands_beside_anchors_too() -> None:
+    anchored = material([annotated(str(n)) for n in range(8)], anchors=pairs_of([(0, 1), (2, 3)]))
+    other = material([annotated(f"y{n}") for n in range(40)])
+    found = groups(drawn(anchored, other, max_pairs=20))
+    assert sorted(len(items) for items in found.values()) == [12, 12, 12]
+    assert len([items for items in found.values() if items[0].source < 8]) == 1
+
+
+def test_groups_around_anchors_are_of_images_as_they_are_unless_mirrored_by_themselves() -> None:
+    objects = [replace(annotated(str(n), [True, True]), names=("L_Ear", "R_Ear")) for n in range(10)]
+    pairing = drawn(material(objects, anchors=pairs_of([(n, n + 1) for n in range(0, 10, 2)])), flip_alone=0.3)
+    numbers = {number for items in groups(pairing).values() for item in items for number in (item.source, item.target)}
+    assert 1 <= sum(number >= 10 for number in numbers) <= 5
 
 
 def test_a_limit_ends_the_epoch() -> None:

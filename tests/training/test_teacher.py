@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +11,7 @@ import torch
 
 from simsc.data.mixing import Material
 from simsc.data.records import Annotated, ImageRef
+from simsc.matching.features import Features
 from simsc.models.model import SimSC
 from simsc.models.trained import Trained
 from simsc.training.config import Config
@@ -82,6 +85,33 @@ def test_images_are_encoded_once_and_the_oldest_forgotten(
     teacher.lesson(objects[2], objects[0], chance)
     assert seen == ["a", "b", "c", "a"]
     assert teacher._bytes == 2 * one
+
+
+def test_a_single_key_point_says_nothing_of_where_an_object_is(
+    teacher: Teacher, mosaic: Callable[..., np.ndarray]
+) -> None:
+    one = replace(colored("a", mosaic(8, 8)), present=np.array([True, False]))
+    asked, found = teacher.lesson(one, one, np.random.default_rng(0))
+    assert asked.shape == found.shape == (0, 2)
+
+
+def test_threads_share_what_is_known(
+    teacher: Teacher, mosaic: Callable[..., np.ndarray], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encode, seen = teacher.encoder.encode, list[str]()
+
+    def slowly(refs: list[ImageRef]) -> Features:
+        seen.extend(ref.key for ref in refs)
+        time.sleep(0.05)
+        return encode(refs)
+
+    monkeypatch.setattr(teacher.encoder, "encode", slowly)
+    one, other = colored("a", mosaic(8, 8)), colored("b", mosaic(8, 8, seed=1))
+    with ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(teacher.lesson, one, other, np.random.default_rng(n)) for n in range(4)]:
+            done.result()
+    assert sorted(seen) == ["a", "b"]
+    assert teacher._bytes == sum(each.maps.nbytes for each in teacher._known.values())
 
 
 class Knowing:

@@ -55,7 +55,8 @@ class _Tidy:
 
     def __init__(self, job: Job, resources: Resources) -> None:
         self.folder = Place.at(job.out) / OWN_STORE if resources.store is None else None
-        self.limit, self.stored = resources.store_bytes, 0
+        self.limit = resources.store_bytes
+        self.stored = self.limit + 1  # what an earlier run left is counted with the first report
 
     def __call__(self, done: Done) -> None:
         self.stored += done.stored

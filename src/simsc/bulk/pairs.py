@@ -25,21 +25,24 @@ from simsc.matching.features import COARSE
 MAX_QUERY_BYTES = 128 << 20
 """Query features that are held at a time."""
 
+UNKNOWN_COUNT = 64
+"""Points of an annotation that has not been read yet."""
+
 _VOTE = 5  # numbers: two places and a weight
-_UNKNOWN_COUNT = 64  # of points that are only known once the image's size is
 
 
 @dataclass
 class Pair:
     """Two images by path, and points ``(n, 2)`` in pixels of the first.
 
-    Where the points depend on the image's size, ``ask`` finds them once it is known.
+    Where the points depend on the image's size, ``ask`` finds them once it is known, about ``count`` of them.
     """
 
     source: str
     target: str
     points: np.ndarray | None = None
     ask: Callable[[Size], np.ndarray] | None = None
+    count: int = UNKNOWN_COUNT
     size: Size = (0, 0)
 
     def query(self, size: Size) -> np.ndarray:
@@ -106,7 +109,7 @@ def _blocks(
     for index in order:
         pair = pairs[index]
         key = pair.source, pair.ask if pair.points is None else pair.points.tobytes()
-        count = 0 if shared and key in held else _UNKNOWN_COUNT if pair.points is None else len(pair.points)
+        count = 0 if shared and key in held else pair.count if pair.points is None else len(pair.points)
         more = per_pair + (0 if pair.source in sources else per_source)
         if total + count + more > limit and blocks[-1]:
             blocks.append([])
@@ -158,7 +161,9 @@ def _ask(images: Encodings[Ready], pairs: Sequence[Pair], answers: list[Found | 
             except SimscError as error:
                 _refuse(answers, [index], error)
         if points:
-            asked.update(_ask_once(source, points, judged))
+            sets = {each.tobytes(): each for each in points.values()}  # equal ones are read once
+            queries = dict(zip(sets, source.ask_all(list(sets.values()), judged), strict=True))
+            asked.update({index: queries[each.tobytes()] for index, each in points.items()})
     return asked
 
 
@@ -183,13 +188,6 @@ def _match_back(
         sides.append(max(pairs[index].size))
     if judged and calibrated(matcher):
         judge_all(matcher, judged, sides)
-
-
-def _ask_once(source: Ready, asked: dict[int, np.ndarray], judged: bool) -> dict[int, Query]:
-    """Several sets of points of one image, by any index; equal sets are read once."""
-    sets = {points.tobytes(): points for points in asked.values()}
-    queries = dict(zip(sets, source.ask_all(list(sets.values()), judged), strict=True))
-    return {index: queries[points.tobytes()] for index, points in asked.items()}
 
 
 def _grouped(pairs: Sequence[Pair], key: Callable[[Pair], str]) -> dict[str, list[int]]:

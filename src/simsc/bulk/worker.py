@@ -14,7 +14,7 @@ import numpy as np
 
 from simsc.bulk.lookup import Found, calibrated, make_ready, plain
 from simsc.bulk.manifest import Manifest, Rows
-from simsc.bulk.pairs import Pair, match_each, match_plain
+from simsc.bulk.pairs import UNKNOWN_COUNT, Pair, match_each, match_plain
 from simsc.bulk.places import Place, need
 from simsc.bulk.store import Encodings, Store, encoded_bytes
 from simsc.coordinates import Size
@@ -116,6 +116,10 @@ class Worker:
             self.images = Encodings(matcher, make_ready(matcher), lambda image: image.nbytes, **common)
         else:
             self.images = Encodings(matcher, lambda image: image, encoded_bytes, **common)
+        # One for all rows: equal questions of a source are then known to be equal.
+        self._grid: Callable[[Size], np.ndarray] | None = None
+        if settings.grid is not None:
+            self._grid = partial(grid_points, count=settings.grid)
         self._annotated = lru_cache(maxsize=64)(partial(_annotated, root))
 
     def __call__(self, shard: int) -> Done:
@@ -147,12 +151,10 @@ class Worker:
         return match_each(self.matcher, self.images, pairs)
 
     def _pair(self, rows: Rows, index: int) -> Pair:
-        ask: Callable[[Size], np.ndarray] | None = None
+        ask, count = self._grid, UNKNOWN_COUNT if self.settings.grid is None else self.settings.grid**2
         if (annotations := rows.annotations[index]) is not None and rows.points[index] is None:
-            ask = partial(self._from_annotations, rows, index, annotations)
-        elif self.settings.grid is not None:
-            ask = partial(grid_points, count=self.settings.grid)
-        return Pair(rows.source[index], rows.target[index], rows.points[index], ask)
+            ask, count = partial(self._from_annotations, rows, index, annotations), UNKNOWN_COUNT
+        return Pair(rows.source[index], rows.target[index], rows.points[index], ask, count)
 
     def _from_annotations(self, rows: Rows, index: int, annotations: str, size: Size) -> np.ndarray:
         points, names = self._annotated(annotations, rows.source[index], size)

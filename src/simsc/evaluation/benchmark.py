@@ -92,7 +92,7 @@ def evaluate_model(
     flip: bool = False,
     mirror: Mirror = "no",
     limit: int | None = None,
-    workers: int | None = None,
+    workers: int | None = 1,
     progress: Progress | None = None,
     encoder: ImageEncoder | None = None,
 ) -> Evaluation:
@@ -112,7 +112,8 @@ def evaluate_model(
         flip: flipped ensemble: match the mirrored pair too and average the score maps.
         mirror: match the mirror image of the source: ``no``, ``yes``, or ``auto`` where it suits the target better.
         limit: only the first so many pairs.
-        workers: processes of this machine; None for as many as pay, at most one a core.
+        workers: processes of this machine; None for as many as pay, at most one a core. Several agree with one to less
+            than a thousandth of a pixel: digits depend on what is computed together.
         progress: told how many pairs of how many are done.
         encoder: the model's own, under the same protocol, where several evaluations share what it keeps.
     """
@@ -165,8 +166,9 @@ def _predicted(
 class _Predictor:
     """Predicts pairs that are known by number."""
 
-    def __init__(self, evaluator: Evaluator, workers: int) -> None:  # noqa: ARG002
+    def __init__(self, evaluator: Evaluator, workers: int) -> None:
         self.evaluator = evaluator
+        self.evaluator.max_bytes //= workers
 
     def __call__(self, task: tuple[list[int], list[Pair]]) -> tuple[list[int], list[Prediction]]:
         return task[0], self.evaluator.predict(task[1])

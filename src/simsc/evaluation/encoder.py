@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -21,6 +20,7 @@ from simsc.frames import Frame
 from simsc.matching.features import Features
 from simsc.models.inference import prepare_for_inference
 from simsc.models.model import SimSC, State
+from simsc.processes import cores
 
 Result = TypeVar("Result")
 
@@ -58,7 +58,7 @@ class ImageEncoder:
 
     def inputs(self, refs: Sequence[ImageRef]) -> Tensor:
         """Network inputs ``(B, 3, H, W)`` of images with equal frames, read and resized on all cores."""
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
+        with ThreadPoolExecutor(cores()) as pool:
             images = list(pool.map(lambda ref: self.frame(ref).to_input(ref.load()), refs))
         return torch.stack(images).to(self.device)
 

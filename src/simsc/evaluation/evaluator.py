@@ -49,7 +49,7 @@ class Evaluator:
         temperature: a fixed effective temperature instead of the features' own.
         flip: flipped ensemble: match the mirrored pair too and average the score maps.
         mirror: match the mirror image of the source: ``no``, ``yes``, or ``auto`` where it suits the target better.
-        max_images: how many images' features are kept at a time; by default what fits into ``MAX_BYTES``.
+        max_images: how many images' features are kept at a time; by default what fits into ``max_bytes``.
     """
 
     def __init__(
@@ -67,6 +67,7 @@ class Evaluator:
             raise ConfigError(f"protocol '{encoder.protocol.name}' compares features and would bypass the head")
         self.encoder, self.localizer, self.beta_eval, self.max_images = encoder, localizer, beta_eval, max_images
         self.temperature, self.flip, self.mirror = temperature, flip, mirror
+        self.max_bytes = MAX_BYTES
         if flip and encoder.protocol.upsample:
             raise ConfigError(f"protocol '{encoder.protocol.name}' compares features and has no flipped ensemble")
 
@@ -182,7 +183,7 @@ class Evaluator:
         # A layer that a head asks for is at most four times as large: early layers have large maps.
         # A coarse grid is not larger than the map.
         layers = (1 + 4 * len(head.layers) + head.coherent) * (2 if self._mirrors else 1)
-        return MAX_BYTES // (4 * backbone.channels * cells * layers)
+        return self.max_bytes // (4 * backbone.channels * cells * layers)
 
     def _network_points(self, ref: ImageRef, points: np.ndarray) -> Tensor:
         return torch.from_numpy(self.encoder.frame(ref).to_network(points)).float().to(self.encoder.device)

@@ -204,6 +204,7 @@ class Meter:
             record = evaluate_model(
                 model, target.data, self.root, target.split, protocol, localizer=subject.config.localizer,
                 beta_eval=subject.config.beta_eval if each is None else None, temperature=each, encoder=encoder,
+                workers=None,
             ).to_dict()  # fmt: skip
             if each is not None:
                 record["temperature"] = asdict(Spread(each, 0.0))

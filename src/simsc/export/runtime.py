@@ -35,6 +35,10 @@ class OnnxEncoder:
         self._fingerprint = fingerprint(model)
         self._sessions: dict[Size | None, Any] = {}
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without open sessions, which do not travel between processes."""
+        return {**vars(self), "_sessions": {}}
+
     def __call__(self, images: Tensor) -> Features:
         """Features of images ``(B, 3, H, W)`` in [0, 1]."""
         size = images.shape[-2], images.shape[-1]

@@ -39,6 +39,8 @@ DOUBT = 0.1
 """What the expected place can lower a probability to, where all votes agree; divided by their share, cubed."""
 AT_ONCE = 16
 """Pairs of images that are compared, or whose points are expected, in one computation."""
+POINTS_AT_ONCE = 2048
+"""Points that are expected in one computation, if they are of several pairs."""
 ROWS = 16
 """Points are filled up to a multiple of so many where those of several pairs are expected at once."""
 
@@ -212,7 +214,7 @@ def expect_all(votes: Sequence[Votes], points: Sequence[Tensor]) -> Expected:
         kinds[len(each.weight), -(-len(places) // ROWS) * ROWS].append(index)
     found: dict[int, Expected] = {}
     for (_, rows), members in kinds.items():
-        for chunk in _batched(members, AT_ONCE):
+        for chunk in _batched(members, max(1, min(AT_ONCE, POINTS_AT_ONCE // max(rows, 1)))):
             joined = Votes(*(torch.stack(parts) for parts in zip(*(votes[index] for index in chunk), strict=True)))
             filled = torch.stack([F.pad(points[index], (0, 0, 0, rows - len(points[index]))) for index in chunk])
             expected = expect(joined, filled)

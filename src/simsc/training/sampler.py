@@ -209,12 +209,14 @@ class DrawnPairs:
     def _draw(self, epoch: int) -> list[list[Item]]:
         generator = np.random.default_rng([self.config.seed, epoch])
         units = [unit for weight, anchors in self.anchors for unit in self._around(anchors, weight, generator)]
+        anchored = len(units)
         units += self._divided(generator)
         if self._alone:
             units = [self._partly_mirrored(unit, generator) for unit in units]
-        groups = [items for number, unit in enumerate(units) if (items := self._within(number, unit))]
-        limit = 0 if self.anchors else self.config.max_pairs  # anchors were limited, not what completes their groups
-        return packed(groups, self.config.batch_size, limit, generator)
+        groups, limit = [self._within(number, unit) for number, unit in enumerate(units)], self.config.max_pairs
+        if anchored and limit:  # anchors were limited, not what completes their groups
+            groups, limit = [*groups[:anchored], *shuffled(groups[anchored:], limit, generator)], 0
+        return packed([items for items in groups if items], self.config.batch_size, limit, generator)
 
     def _varied(self, number: int, group: int, showing: int, epoch: int) -> Annotated:
         one = self.objects[number]
@@ -303,7 +305,7 @@ class DrawnPairs:
 
     def _numbered(self, anchors: Sequence[Pair]) -> list[tuple[int, int]]:
         """Anchors by the numbers of their objects; those of objects that are left out are left out."""
-        place = {(one.category, one.image.key): number for number, one in enumerate(self.objects)}
+        place = {(one.category, one.image.key): number for number, one in enumerate(self.objects[: self._real])}
         ends = [((pair.category, pair.source.key), (pair.category, pair.target.key)) for pair in anchors]
         return [(place[source], place[target]) for source, target in ends if source in place and target in place]
 
@@ -349,15 +351,21 @@ def both_orders(ends: Sequence[tuple[Hashable, Hashable]], generator: np.random.
 def packed(groups: list[list[Item]], batch_size: int, limit: int, generator: np.random.Generator) -> list[list[Item]]:
     """Whole groups in random order, in batches of ``batch_size`` pairs or a few more; ``limit`` pairs in all, or 0."""
     batches: list[list[Item]] = []
+    for group in shuffled(groups, limit, generator):
+        if not batches or len(batches[-1]) >= batch_size:
+            batches.append([])
+        batches[-1].extend(group)
+    return batches
+
+
+def shuffled(groups: list[list[Item]], limit: int, generator: np.random.Generator) -> Iterator[list[Item]]:
+    """Groups in random order until they have ``limit`` pairs; all with 0."""
     total = 0
     for number in generator.permutation(len(groups)):
         if limit and total >= limit:
-            break
-        if not batches or len(batches[-1]) >= batch_size:
-            batches.append([])
-        batches[-1].extend(groups[number])
+            return
+        yield groups[number]
         total += len(groups[number])
-    return batches
 
 
 def within(points: np.ndarray, size: Size) -> np.ndarray:

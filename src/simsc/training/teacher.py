@@ -8,6 +8,8 @@ once as long as memory lasts; its matches then follow the points of the copies t
 
 from __future__ import annotations
 
+import os
+import threading
 from collections import OrderedDict
 from dataclasses import replace
 
@@ -33,7 +35,8 @@ MARGIN = 0.3
 CLOSED = 0.04
 """Largest distance, there and back, of a match that is taught, as a share of the input's larger side."""
 MEMORY = 0.5
-"""Part of the memory that is free at first which features may take: without them each lesson is a forward pass."""
+"""Part of what memory is free at first that features may take, of all processes together: what is not kept is a forward
+pass again."""
 
 
 class Teacher:
@@ -49,13 +52,19 @@ class Teacher:
         self.trained = trained.ready(device, precision)
         self.encoder = ImageEncoder(trained.network, find_protocol("paper-256"), side=trained.image_size)
         self._known: OrderedDict[str, Features] = OrderedDict()
-        self._bytes, self._limit = 0, int(MEMORY * free_memory())
+        self._bytes, self._limit = 0, int(MEMORY * free_memory()) // int(os.environ.get("LOCAL_WORLD_SIZE", 1))
+        self._lock = threading.Lock()  # several threads prepare batches for an accelerator
 
     @torch.no_grad()
     def lesson(
         self, source: Annotated, target: Annotated, chance: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Points ``(n, 2)`` of a source and their matches in a target, in pixels of both images."""
+        """Points ``(n, 2)`` of a source and their matches in a target, in pixels of both images.
+
+        There are none where the source has a single key-point, which says nothing of the object's extent.
+        """
+        if source.present.sum() < 2:
+            return np.zeros((0, 2)), np.zeros((0, 2))
         asked = spread_points(source.points[source.present], source.image.size, chance)
         frame = self.encoder.frame(source.image)
         points = torch.from_numpy(frame.to_network(asked)).to(self.encoder.device, torch.float32)[None]
@@ -73,16 +82,17 @@ class Teacher:
         return resize_points(cells, target.map_size, target.image_size, self.encoder.model.convention)
 
     def _features(self, ref: ImageRef) -> Features:
-        """Features of an image, kept in half precision; those asked for longest ago are forgotten."""
-        if ref.key not in self._known:
-            found = self.encoder.encode([ref]).detach()
-            self._known[ref.key] = replace(found, maps=found.maps.half(), layers=())
-            self._bytes += found.maps.nbytes // 2
-        self._known.move_to_end(ref.key)
-        while self._bytes > self._limit and len(self._known) > 1:
-            self._bytes -= self._known.popitem(last=False)[1].maps.nbytes
-        kept = self._known[ref.key]
-        return replace(kept, maps=kept.maps.float())
+        """Features of an image, kept in the processor's memory in half precision; the oldest are forgotten."""
+        with self._lock:
+            if ref.key not in self._known:
+                found = self.encoder.encode([ref]).detach()
+                self._known[ref.key] = replace(found, maps=found.maps.half().cpu(), layers=())
+                self._bytes += self._known[ref.key].maps.nbytes
+            self._known.move_to_end(ref.key)
+            while self._bytes > self._limit and len(self._known) > 1:
+                self._bytes -= self._known.popitem(last=False)[1].maps.nbytes
+            kept = self._known[ref.key]
+        return replace(kept, maps=kept.maps.to(self.encoder.device, torch.float32))
 
 
 def spread_points(points: np.ndarray, size: tuple[int, int], chance: np.random.Generator) -> np.ndarray:

@@ -163,7 +163,7 @@ def transfer(
     max_cycle: float | None = None,
     mirror: Mirror = "no",
     batch_size: int = 8,
-    workers: int | None = None,
+    workers: int | None = 1,
     store: str | Path | None = None,
     settings: dict[str, Any] | None = None,
     progress: Progress | None = None,
@@ -242,9 +242,7 @@ def _run(
     batches = [open_images[start : start + size] for start in range(0, len(open_images), size)]
     matcher = moving.matcher
     workers = usual_workers(matcher.device, workers, len(batches) if workers else len(open_images) // PAYS)
-    # A single worker is this process, with all its threads.
-    reports = spread(partial(_Labeller, moving), batches, workers, matcher.model) if workers > 1 else None
-    for labelled, problems in reports or map(_Labeller(moving, 1), batches):
+    for labelled, problems in spread(partial(_Labeller, moving), batches, workers, matcher.model, pinned=False):
         for item in labelled:
             journal.add(item)
         failed.update(problems)
