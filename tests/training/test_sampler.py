@@ -207,7 +207,7 @@ def test_a_limit_holds_for_what_stands_beside_anchors_too() -> None:
 
 
 def test_groups_around_anchors_are_of_images_as_they_are_unless_mirrored_by_themselves() -> None:
-    objects = [replace(annotated(str(n), [True, True]), names=("L_Ear", "R_Ear")) for n in range(10)]
+    objects = [replace(annotated(str(n), [True, True]), point_names=("L_Ear", "R_Ear")) for n in range(10)]
     pairing = drawn(material(objects, anchors=pairs_of([(n, n + 1) for n in range(0, 10, 2)])), flip_alone=0.3)
     numbers = {number for items in groups(pairing).values() for item in items for number in (item.source, item.target)}
     assert 1 <= sum(number >= 10 for number in numbers) <= 5
