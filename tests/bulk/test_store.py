@@ -140,3 +140,15 @@ def test_memory_is_bounded_in_bytes() -> None:
     assert [kept.get(str(number)) for number in (47, 48, 49, 46)] == [47, 48, 49, None]
     kept.put("large", 1, 1000)
     assert list(kept) == ["large"]
+
+
+def test_memory_of_what_was_let_go_is_handed_back(
+    matcher: Matcher, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times: list[int] = []
+    monkeypatch.setattr("simsc.bulk.store.hand_back", lambda: times.append(1))
+    monkeypatch.setattr("simsc.bulk.store.HELD_FREE", 2)  # each image counts one
+    images = encodings(matcher, photos, tmp_path)
+    for number in range(8):
+        images.get(f"{number % 2}.png")
+    assert len(times) == 2  # seven were let go

@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from simsc.allocator import hand_back
 from simsc.bulk.places import Place, read_bytes
 from simsc.errors import DataError, SimscError
 from simsc.frames import Frame
@@ -33,6 +34,9 @@ LAYOUT = 2
 
 KNOWN_IMAGES = 200_000
 """Paths whose content is known by name, size and time, so that it is not read again."""
+
+HELD_FREE = 256 << 20
+"""Bytes of encodings that are let go of before their memory is handed back."""
 
 Value = TypeVar("Value")
 
@@ -48,7 +52,7 @@ class Recent(Generic[Value]):
     """
 
     def __init__(self, max_bytes: int) -> None:
-        self.max_bytes, self.size = max_bytes, 0
+        self.max_bytes, self.size, self.let_go = max_bytes, 0, 0
         self._kept: OrderedDict[str, tuple[Value, int]] = OrderedDict()
 
     def __iter__(self) -> Iterator[str]:
@@ -70,6 +74,7 @@ class Recent(Generic[Value]):
         while self.size > self.max_bytes and len(self._kept) > 1:
             _, (_, freed) = self._kept.popitem(last=False)
             self.size -= freed
+            self.let_go += freed
 
 
 def fingerprint(matcher: Matcher) -> str:
@@ -223,6 +228,9 @@ class Encodings(Generic[Value]):
     def _keep(self, key: str, image: EncodedImage) -> Value:
         value = self.ready(image)
         self._memory.put(key, value, self.weigh(value))
+        if self._memory.let_go > HELD_FREE:
+            self._memory.let_go = 0
+            hand_back()
         return value
 
     def _read(self, path: str) -> tuple[str, bytes | None]:
