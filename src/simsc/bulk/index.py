@@ -258,7 +258,7 @@ def _write_coarse(place: Place, images: Encodings[EncodedImage], paths: Sequence
     faiss = need("faiss")
     longest = max(images.get(paths[0]).features.map_size)
     side = longest // -(-longest // SIDE)
-    channels, total = images.matcher.model.backbone.channels, side * side * len(paths)
+    channels, total = images.matcher.model.head.channels, side * side * len(paths)
     step = max(-(-total // TRAINED_ON), 1)
     chosen = paths[::step]
     sample = np.empty((len(chosen) * side * side, channels), dtype=np.float32)

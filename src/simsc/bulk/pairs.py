@@ -64,8 +64,8 @@ def match_plain(matcher: Matcher, images: Encodings[Ready], pairs: Sequence[Pair
     """
     results: list[Found | str] = [""] * len(pairs)
     order = sorted(range(len(pairs)), key=lambda index: (pairs[index].target, pairs[index].source))
-    channels = matcher.model.backbone.channels
-    for block in _blocks(pairs, order, channels, shared=not cycle, coherent=matcher.model.head.coherent):
+    head = matcher.model.head
+    for block in _blocks(pairs, order, head.channels, shared=not cycle, coherent=head.coherent):
         chosen = [pairs[index] for index in block]
         ways = [(pair.source, pair.target) for pair in chosen]
         polls = Polls([*ways, *(way[::-1] for way in ways)] if cycle else ways)

@@ -47,6 +47,7 @@ class Head(nn.Module, ABC):
 
     Attributes:
         layers: backbone layers it wants besides the last map, ascending; they arrive as ``Features.layers``.
+        channels: of its prepared maps.
         levels: channels and relative size of those layers' maps and, at the end, of the last map.
         usual_temperature: effective temperature that suits its scores where none is learned.
         compares_features: whether its scores are products of features, so that a query is a feature.
@@ -62,6 +63,7 @@ class Head(nn.Module, ABC):
     def __init__(self, backbone: Backbone, layers: tuple[int, ...] = ()) -> None:
         super().__init__()
         self.layers = tuple(sorted(set(layers)))
+        self.channels = backbone.channels
         self.levels: tuple[Level, ...] = probe_levels(backbone, self.layers)
 
     def prepare(self, features: Features) -> Features:

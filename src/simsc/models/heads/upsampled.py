@@ -54,7 +54,8 @@ class Upsampled(Plain):
         self.narrow = nn.Conv2d(channels, width, 1, bias=False) if width else nn.Identity()
         if width:
             nn.init.orthogonal_(self.narrow.weight)  # type: ignore[arg-type]
-        self.out = nn.Conv2d(hidden, width or channels, 1)
+        self.channels = width or channels
+        self.out = nn.Conv2d(hidden, self.channels, 1)
         nn.init.zeros_(self.out.weight)
         nn.init.zeros_(self.out.bias)  # type: ignore[arg-type]
 
