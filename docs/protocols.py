@@ -21,7 +21,7 @@ import numpy as np
 
 from simsc.coordinates import resize_points
 
-SIDE, CELLS = 256, 16  # the square images are resized to, and the cells of the packaged model's feature map on a side
+SIDE, CELLS = 256, 16  # the square images are resized to, and the cells of a plain ResNet's feature map on a side
 ALPHAS = (0.01, 0.05, 0.1)
 Line = dict[str, Any]
 Boxes = dict[tuple[str, str], list[float]]

@@ -57,7 +57,8 @@ def test_every_notebook_is_tested_small_and_without_outputs():
 def test_two_images():
     space = run("two_images")
     assert space["m"].points.shape == (4, 2)
-    assert space["maps"]["1"].max() < 3 / space["maps"]["1"].size < space["maps"]["learned"].max()  # over-smooth at 1
+    # Over-smooth at 1, where only the votes of the points around tell places apart.
+    assert space["maps"]["1"].max() < 20 / space["maps"]["1"].size < space["maps"]["learned"].max() / 2
     assert space["warped"].shape == (*space["flow"].points.shape[:2], 3)
 
 
