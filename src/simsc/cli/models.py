@@ -94,7 +94,7 @@ def fetch(name: Name) -> None:
     typer.echo(str(fetch_weights(find_backbone(name))))
 
 
-@command("simsc models average runs/first simsc-resnet50 --out both.safetensors", group=app)
+@command("simsc models average runs/first --half --out half.safetensors", group=app)
 def average(
     models: Annotated[list[str], typer.Argument(help="Trained models: packaged names, files or run folders.")],
     out: Annotated[Path, typer.Option(help="The model file to write.")],
