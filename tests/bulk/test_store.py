@@ -142,7 +142,7 @@ def test_memory_is_bounded_in_bytes() -> None:
     assert list(kept) == ["large"]
 
 
-def test_memory_of_what_was_let_go_is_handed_back(
+def test_what_making_images_ready_leaves_free_is_handed_back(
     matcher: Matcher, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     times: list[int] = []
@@ -151,4 +151,4 @@ def test_memory_of_what_was_let_go_is_handed_back(
     images = encodings(matcher, photos, tmp_path)
     for number in range(8):
         images.get(f"{number % 2}.png")
-    assert len(times) == 2  # seven were let go
+    assert len(times) == 2  # of eight, with the third and the sixth

@@ -36,7 +36,7 @@ KNOWN_IMAGES = 200_000
 """Paths whose content is known by name, size and time, so that it is not read again."""
 
 HELD_FREE = 256 << 20
-"""Bytes of encodings that are let go of before their memory is handed back."""
+"""Bytes of encodings that are made ready before what that has left free is handed back."""
 
 Value = TypeVar("Value")
 
@@ -52,7 +52,7 @@ class Recent(Generic[Value]):
     """
 
     def __init__(self, max_bytes: int) -> None:
-        self.max_bytes, self.size, self.let_go = max_bytes, 0, 0
+        self.max_bytes, self.size = max_bytes, 0
         self._kept: OrderedDict[str, tuple[Value, int]] = OrderedDict()
 
     def __iter__(self) -> Iterator[str]:
@@ -74,7 +74,6 @@ class Recent(Generic[Value]):
         while self.size > self.max_bytes and len(self._kept) > 1:
             _, (_, freed) = self._kept.popitem(last=False)
             self.size -= freed
-            self.let_go += freed
 
 
 def fingerprint(matcher: Matcher) -> str:
@@ -167,6 +166,7 @@ class Encodings(Generic[Value]):
         self.root, self.store, self.batch = root, store, batch
         self.counts = Counts()
         self._memory = Recent[Value](max_bytes)
+        self._made = 0
         self._keys: OrderedDict[tuple[str, object], str] = OrderedDict()
 
     def prepare(self, paths: Sequence[str], first: int = 0) -> dict[str, str]:
@@ -227,9 +227,11 @@ class Encodings(Generic[Value]):
 
     def _keep(self, key: str, image: EncodedImage) -> Value:
         value = self.ready(image)
-        self._memory.put(key, value, self.weigh(value))
-        if self._memory.let_go > HELD_FREE:
-            self._memory.let_go = 0
+        size = self.weigh(value)
+        self._memory.put(key, value, size)
+        self._made += size
+        if self._made > HELD_FREE:
+            self._made = 0
             hand_back()
         return value
 
