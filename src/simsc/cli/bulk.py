@@ -33,7 +33,12 @@ def bulk(
     root: Annotated[str | None, typer.Option(help="Folder of relative paths; default: the manifest's.")] = None,
     engine: Annotated[str, typer.Option(help="local, or ray (extra `ray`).")] = "local",
     workers: Annotated[int | None, typer.Option(min=1, help="Processes or actors; default: one a core.")] = None,
-    memory: Annotated[float, typer.Option(min=0, help="GB of encodings that a machine keeps in memory.")] = 1.0,
+    memory: Annotated[
+        float | None,
+        typer.Option(
+            min=0, help="GB of encodings kept in memory; default: a quarter of what is free, at least 1; Ray: 1."
+        ),
+    ] = None,
     store: Annotated[
         str | None,
         typer.Option(help="Folder of encodings for this and later jobs; none for none; default: one for the job."),
@@ -65,7 +70,7 @@ def bulk(
     folder = str(place if place.is_folder() else place.parent)
     settings = Settings(model, options, grid, cycle, root or folder)
     resources = Resources(
-        engine, workers, store, int(memory * GIGABYTE), int(store_size * GIGABYTE), address, cpus, gpus
+        engine, workers, store, _bytes_kept(memory, engine), int(store_size * GIGABYTE), address, cpus, gpus
     )
     with progress_bar() as progress:
         task = progress.add_task("pairs", total=None, note="")
@@ -103,6 +108,15 @@ def _report(outcome: Outcome, out: Path, as_json: bool) -> None:
             f"{outcome.done:,} pairs, {outcome.encoded:,} images encoded, {outcome.seconds:.1f} s: "
             f"{outcome.pairs_per_second:,.0f} pairs/s, {outcome.images_per_second:,.1f} images/s"
         )
+
+
+def _bytes_kept(memory: float | None, engine: str) -> int:
+    """Bytes of encodings that are kept in memory: as told, or what suits this machine."""
+    from simsc.evaluation.cache import free_memory
+
+    if memory is not None:
+        return int(memory * GIGABYTE)
+    return max(free_memory() // 4, GIGABYTE) if engine == "local" else GIGABYTE
 
 
 @command("simsc index photos --out photos-index")
