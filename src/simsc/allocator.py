@@ -1,15 +1,31 @@
-"""What glibc's allocator does with freed memory; with other C libraries nothing happens here."""
+"""How much memory there is, and what glibc's allocator does with freed memory; other C libraries are left alone."""
 
 from __future__ import annotations
 
 import ctypes
 import os
 import sys
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
+
+MEMORY_TABLE = Path("/proc/meminfo")
+"""Where Linux says how its memory is used."""
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # names of glibc's mallopt
 _KEPT_BYTES = 1 << 30
 _MAPPED_FROM_BYTES = 32 << 20  # blocks of this size are mapped and unmapped each time; glibc refuses a larger value
+
+
+def free_memory(table: Path = MEMORY_TABLE) -> int:
+    """Bytes of memory that are available, what the system would give back among them; 4 GiB where it does not say."""
+    with suppress(OSError, ValueError, IndexError, StopIteration):
+        line = next(line for line in table.read_text().splitlines() if line.startswith("MemAvailable:"))
+        return int(line.split()[1]) << 10
+    try:  # less than there is: files that the system keeps in memory do not count as free here
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return 4 << 30
 
 
 def keep_freed_memory() -> bool:

@@ -112,7 +112,7 @@ def _report(outcome: Outcome, out: Path, as_json: bool) -> None:
 
 def _bytes_kept(memory: float | None, engine: str) -> int:
     """Bytes of encodings that are kept in memory: as told, or what suits this machine."""
-    from simsc.evaluation.cache import free_memory
+    from simsc.allocator import free_memory
 
     if memory is not None:
         return int(memory * GIGABYTE)

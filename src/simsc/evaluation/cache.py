@@ -7,15 +7,14 @@ memory-mapped files named by a hash of the weights, the image's content, the inp
 from __future__ import annotations
 
 import hashlib
-import os
 import zlib
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
 import torch
 
+from simsc.allocator import free_memory
 from simsc.data.records import ImageRef
 from simsc.errors import ConfigError, DataError, unknown_name
 from simsc.files import atomic_path
@@ -25,8 +24,6 @@ from simsc.reading import read_bytes
 
 MODES = ("auto", "memory", "disk", "none")
 DTYPES = {"float32": torch.float32, "float16": torch.float16}
-MEMORY_TABLE = Path("/proc/meminfo")
-"""Where Linux says how its memory is used."""
 
 
 class TrunkCache:
@@ -168,17 +165,6 @@ def _hash(ref: ImageRef) -> str:
         digest.update(ref.key.encode())  # names what is done to the file
     digest.update(read_bytes(ref.path, FILE_LIMIT) if ref.path is not None else ref.load().tobytes())
     return digest.hexdigest()[:40]
-
-
-def free_memory(table: Path = MEMORY_TABLE) -> int:
-    """Bytes of memory that are available, what the system would give back among them; 4 GiB where it does not say."""
-    with suppress(OSError, ValueError, IndexError, StopIteration):
-        line = next(line for line in table.read_text().splitlines() if line.startswith("MemAvailable:"))
-        return int(line.split()[1]) << 10
-    try:  # less than there is: files that the system keeps in memory do not count as free here
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return 4 << 30
 
 
 def _state_bytes(model: SimSC, side: int, dtype: str) -> int:

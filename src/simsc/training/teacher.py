@@ -17,9 +17,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from simsc.allocator import free_memory
 from simsc.coordinates import resize_points
 from simsc.data.records import Annotated, ImageRef
-from simsc.evaluation.cache import free_memory
 from simsc.evaluation.encoder import ImageEncoder
 from simsc.evaluation.protocol import find_protocol
 from simsc.matching.features import Features
