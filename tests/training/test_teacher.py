@@ -16,7 +16,7 @@ from simsc.models.model import SimSC
 from simsc.models.trained import Trained
 from simsc.training.config import Config
 from simsc.training.sampler import DrawnPairs
-from simsc.training.teacher import POINTS, Teacher
+from simsc.training.teacher import POINTS, SHARE, Teacher
 
 SIZE = (96, 128)
 
@@ -141,7 +141,8 @@ def photographs(count: int) -> list[Annotated]:
 def test_lessons_follow_the_copies_that_a_learner_sees(
     settings: dict[str, float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("simsc.training.sampler.SHARE", 1.0)
+    monkeypatch.setattr("simsc.training.sampler.GROUPS", 1.0)
+    monkeypatch.setattr("simsc.training.sampler.WITHIN", 1.0)
     pairing = DrawnPairs([Material("m", 1.5, "img", objects=photographs(7))], Config(group=4, **settings))
     for epoch in range(3):
         for batch in pairing.batches(epoch):
@@ -154,16 +155,20 @@ def test_lessons_follow_the_copies_that_a_learner_sees(
 
 
 def test_a_share_of_the_pairs_is_taught_the_same_whatever_batch_they_stand_in() -> None:
-    pairing = DrawnPairs([Material("m", 1.0, "img", objects=photographs(60))], Config(group=6, batch_size=30))
+    pairing = DrawnPairs([Material("m", 4.0, "img", objects=photographs(60))], Config(group=6, batch_size=30))
     items = [item for batch in pairing.batches(0) for item in batch]
     names = [(pair.source.key, pair.target.key) for pair in pairing.taught(items, 0, Knowing())]
-    assert 0.05 < len(names) / len(items) < 0.2
+    assert 0.5 * SHARE < len(names) / len(items) < 1.5 * SHARE
+    groups = {item.group for item in items}
+    taught = {item.group for item in items if pairing.taught([item], 0, Knowing())}
+    assert 0.25 < len(taught) / len(groups) < 0.75, "only some groups cost the teacher a forward pass"
     alone = [pairing.taught([item], 0, Knowing()) for item in items]
     assert [(pair.source.key, pair.target.key) for found in alone for pair in found] == names
 
 
 def test_pairs_of_which_one_is_mirrored_by_itself_are_not_taught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("simsc.training.sampler.SHARE", 1.0)
+    monkeypatch.setattr("simsc.training.sampler.GROUPS", 1.0)
+    monkeypatch.setattr("simsc.training.sampler.WITHIN", 1.0)
     objects = [replace(one, point_names=("L_Ear", "R_Ear", "Nose")) for one in photographs(12)]
     pairing = DrawnPairs([Material("m", 1.0, "img", objects=objects)], Config(group=6, flip_alone=0.5))
     items = [item for batch in pairing.batches(0) for item in batch]
@@ -181,6 +186,6 @@ def test_points_outside_of_a_copy_are_left_out() -> None:
             return np.array([[5.0, 5.0], [130.0, 5.0]]), np.array([[6.0, 6.0], [6.0, 6.0]])
 
     pairing = DrawnPairs([Material("m", 1.0, "img", objects=photographs(40))], Config(group=4))
-    lessons = pairing.taught(pairing.batches(0)[0] + pairing.batches(0)[1], 0, Far())
+    lessons = pairing.taught([item for batch in pairing.batches(0) for item in batch], 0, Far())
     assert lessons
     assert all(pair.source_points.tolist() == [[5.0, 5.0]] for pair in lessons)

@@ -23,7 +23,7 @@ from simsc.data.sources import data_fingerprint
 from simsc.errors import DataError
 from simsc.training.augment import Augmenter
 from simsc.training.config import Config
-from simsc.training.teacher import SHARE, Teacher
+from simsc.training.teacher import GROUPS, WITHIN, Teacher
 
 
 class Item(NamedTuple):
@@ -239,8 +239,10 @@ class DrawnPairs:
 
     def _lesson(self, item: Item, epoch: int, teacher: Teacher) -> Pair | None:
         """What a teacher says of a pair, if it is asked and has something to say."""
+        if np.random.default_rng([self.config.seed, epoch, item.group]).random() >= GROUPS:
+            return None
         chance = np.random.default_rng([self.config.seed, epoch, item.source, item.target, item.showing])
-        if chance.random() >= SHARE:
+        if chance.random() >= WITHIN:
             return None
         if (item.source < self._real) != (item.target < self._real):
             return None  # the teacher matches left with left, which is right in one of the two

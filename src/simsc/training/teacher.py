@@ -26,8 +26,12 @@ from simsc.matching.features import Features
 from simsc.matching.localize import localize
 from simsc.models.trained import Trained
 
-SHARE = 0.1
-"""Part of a batch's pairs that lessons are given on."""
+GROUPS = 0.5
+"""Part of the groups of images that lessons are given on: only their images cost the teacher a forward pass."""
+WITHIN = 0.4
+"""Part of such a group's pairs that lessons are given on."""
+SHARE = GROUPS * WITHIN
+"""Part of all pairs that lessons are given on."""
 POINTS = 64
 """Points of a lesson before those are left out whose way back leads elsewhere."""
 MARGIN = 0.3
