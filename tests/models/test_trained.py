@@ -252,6 +252,19 @@ def test_the_mean_weighs_the_networks_and_keeps_the_first_temperature(pair: list
     assert equal(average(models[:1]), first)
 
 
+def test_a_model_tells_all_data_that_went_into_it(pair: list[Path], tmp_path: Path) -> None:
+    first, second = (Trained.open(file) for file in pair)
+    trainings = ({"data": "pfpascal@2,spair"}, {"data": "spair@3,coco:birds/train.json@0.5"})
+    one, other = (each.described(training=own) for each, own in zip((first, second), trainings, strict=True))
+    assert one.card.learned_from == "pfpascal,spair"
+    assert average([one, other]).card.learned_from == "pfpascal,spair,coco:birds/train.json"
+    one.save(tmp_path / "one.safetensors")
+    begun = Trained.begin({**CONFIG, "data": "scenes", "start": str(tmp_path / "one.safetensors")})
+    begun.save(tmp_path / "two.safetensors")
+    assert Card.read(tmp_path / "two.safetensors").learned_from == "pfpascal,spair,scenes"
+    assert Trained.begin({**CONFIG, "data": "scenes"}).card.learned_from == "scenes"
+
+
 def test_only_models_of_one_network_and_one_origin_have_a_mean(pair: list[Path]) -> None:
     first, second = (Trained.open(file) for file in pair)
     other = Trained.begin({**CONFIG, "temperature": "fixed:1"})

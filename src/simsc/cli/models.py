@@ -172,6 +172,7 @@ def _trained_facts(name: str, path: Path) -> dict[str, Any]:
         "protocol": card.protocol,
         "origin": card.origin or None,
         "averaged": card.averaged,
+        "sources": card.learned_from,
         "best": asdict(card.best) if card.best else None,
         "training": dict(card.training),
     }
@@ -187,8 +188,7 @@ def _trained_table(packaged: dict[str, Path]) -> Any:
         table.add_column(title, justify="right" if title == "input" else "left", no_wrap=True)
     for name, path in packaged.items():
         card = Card.read(path)
-        side, data = card.image_size or "-", card.training.get("data", "-")
-        table.add_row(name, card.design.backbone, str(side), str(data))
+        table.add_row(name, card.design.backbone, str(card.image_size or "-"), card.learned_from or "-")
     table.add_row()
     return table
 

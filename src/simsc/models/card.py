@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -90,6 +90,8 @@ class Card:
         calibration: turns the signals of its matches into probabilities; None where nobody fitted them.
         origin: fingerprint of the weights its training started from; empty where that is not known.
         averaged: how many models it is the mean of.
+        sources: the data that it, the model it started from, and those it is the mean of were trained on, with commas
+            between them; empty where that is only its own training's.
         best: the validation that chose it.
         training: the rest of the configuration it was trained with, as it was stored.
     """
@@ -103,6 +105,7 @@ class Card:
     calibration: Calibration | None = None
     origin: str = ""
     averaged: int = 1
+    sources: str = ""
     best: Best | None = None
     training: Mapping[str, Any] = field(default_factory=dict)
 
@@ -130,6 +133,11 @@ class Card:
         except (TypeError, ValueError, DataError) as error:
             raise WeightsError(f"{path}: its description cannot be understood ({str(error)[:200]})") from None
 
+    @property
+    def learned_from(self) -> str:
+        """All data that went into it, without splits' weights; empty where nobody trained it."""
+        return self.sources or join_sources([str(self.training.get("data", ""))])
+
     def to_dict(self) -> dict[str, Any]:
         """The flat description that is stored; what was not there before and says nothing is left out."""
         plain = asdict(self) | {"calibration": self.calibration and self.calibration.to_dict()}
@@ -139,12 +147,22 @@ class Card:
             "calibration": None,
             "origin": "",
             "averaged": 1,
+            "sources": "",
             "best": None,
         }
         own = {key: plain[key] for key in _OWN if key not in empty or plain[key] != empty[key]}
         if self.image_size is None:
             own.pop("image_size")
         return {**self.training, **plain["design"], **own}
+
+
+def join_sources(lists: Sequence[str]) -> str:
+    """Sources of several lists, each once and without its weight.
+
+    >>> join_sources(["pfpascal@2,spair", "", "spair@0.5,coco:birds/train.json"])
+    'pfpascal,spair,coco:birds/train.json'
+    """
+    return ",".join(dict.fromkeys(part.partition("@")[0] for one in lists for part in one.split(",") if part))
 
 
 _OWN = tuple(each.name for each in fields(Card) if each.name not in ("design", "training"))

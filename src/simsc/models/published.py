@@ -89,7 +89,7 @@ def model_page(card: Card, repository: str) -> str:
         "temperature": f"`{design.temperature}`",
         "input": f"{card.image_size or 'the usual of its backbone'}",
         "localiser": f"`{card.localizer}`",
-        "trained on": f"`{card.training.get('data', 'not recorded')}`",
+        "trained on": f"`{card.learned_from or 'not recorded'}`",
         "calibrated confidence": "no" if card.calibration is None else "yes",
         "mean of": f"{card.averaged} models",
     }

@@ -18,7 +18,7 @@ from simsc.errors import ConfigError, SimscError, WeightsError
 from simsc.files import atomic_path
 from simsc.models.backbone import build_backbone
 from simsc.models.calibration import Calibration
-from simsc.models.card import HEAD_MARK, Card, Design, find_model, split_head
+from simsc.models.card import HEAD_MARK, Card, Design, find_model, join_sources, split_head
 from simsc.models.inference import prepare_for_inference
 from simsc.models.model import SimSC
 from simsc.models.published import pinned_name
@@ -71,14 +71,16 @@ class Trained:
         """
         name, seed = config.get("start", ""), config.get("seed", 0)
         network = build_model(config, "unset" if name else config.get("weights", "default"), seed)
-        origin = ""
+        origin = sources = ""
         if name:
             start = Trained.open(name)
             _copy_weights(start, network)
             origin = start.card.origin
+            sources = join_sources([start.card.learned_from, str(config.get("data", ""))])
             if name.startswith(HUB_PREFIX):
                 config = {**config, "start": start.name}  # with its commit
-        return Trained(network, replace(Card.of(config), origin=origin or fingerprint(network.backbone)))
+        card = replace(Card.of(config), origin=origin or fingerprint(network.backbone), sources=sources)
+        return Trained(network, card)
 
     @staticmethod
     def of(model: SimSC | Trained) -> Trained:
@@ -189,6 +191,7 @@ def average(models: Sequence[Trained], shares: Sequence[float] | None = None) ->
     return Trained(network, models[0].card).described(
         best=None,
         averaged=sum(model.card.averaged for model in models),
+        sources=join_sources([model.card.learned_from for model in models]),
         origin=origins.pop() if len(origins) == 1 else "",
     )
 
