@@ -67,7 +67,7 @@ def test_packaged_models_are_listed_and_described(monkeypatch: pytest.MonkeyPatc
     assert json.loads(run(app, ["list", "--json"]).output)[0]["name"] == DEFAULT
     facts = json.loads(run(app, ["info", DEFAULT, "--json"]).output)
     assert (facts["temperature"], facts["image_size"]) == ("mlp", 364)
-    assert facts["training"]["data"] == "pfpascal@2,spair@2,voc@0.3"
+    assert facts["sources"] == "pfpascal,spair,voc"
     assert "pfpascal" in run(app, ["info", DEFAULT]).output
     assert "--heads needs a backbone" in str(run(app, ["info", DEFAULT, "--heads"]).exception)
 
