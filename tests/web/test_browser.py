@@ -415,8 +415,7 @@ def test_undo_and_redo_of_points(page: Any) -> None:
     assert [row[1] for row in rows(page)] == [row[1] for row in dragged]
     page.keyboard.press("Control+z")
     assert [row[1] for row in rows(page)] == [row[1] for row in two]
-    page.wait_for_load_state("networkidle")
-    assert [row[2] for row in rows(page)] == [row[2] for row in two]
+    wait_for_rows(page, two)
     page.keyboard.press("Control+Shift+Z")
     assert [row[1] for row in rows(page)] == [row[1] for row in dragged]
     page.locator("#clear").click()
