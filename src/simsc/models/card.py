@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -135,7 +136,7 @@ class Card:
 
     @property
     def learned_from(self) -> str:
-        """All data that went into it, without splits' weights; empty where nobody trained it."""
+        """All data that went into it, without the weights of sources; empty where nobody trained it."""
         return self.sources or join_sources([str(self.training.get("data", ""))])
 
     def to_dict(self) -> dict[str, Any]:
@@ -159,10 +160,13 @@ class Card:
 def join_sources(lists: Sequence[str]) -> str:
     """Sources of several lists, each once and without its weight.
 
-    >>> join_sources(["pfpascal@2,spair", "", "spair@0.5,coco:birds/train.json"])
-    'pfpascal,spair,coco:birds/train.json'
+    >>> join_sources(["pfpascal@2,spair", "", "spair@0.5,coco:me@home/train.json"])
+    'pfpascal,spair,coco:me@home/train.json'
     """
-    return ",".join(dict.fromkeys(part.partition("@")[0] for one in lists for part in one.split(",") if part))
+    return ",".join(dict.fromkeys(_WEIGHT.sub("", part) for one in lists for part in one.split(",") if part))
+
+
+_WEIGHT = re.compile(r"@[\d.e+-]+$")
 
 
 _OWN = tuple(each.name for each in fields(Card) if each.name not in ("design", "training"))
